@@ -1,0 +1,234 @@
+"""What the steps found out: one frozen struct a step, stored beside the facts as ``findings/STEP.json``.
+
+The field names are the machine contract: ``show --json`` gives them under ``findings.STEP``. ``summary`` is the one
+line that a person reads; ``not_done`` says why a step could not be done, in which case the rest stays empty.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from firstfault.case.schema import Fact, Frame
+
+OutcomeName = Literal["same", "other", "passed", "diverged", "invalid", "timed_out", "lost"]
+
+
+class Finding(Fact):
+    """Base of all findings."""
+
+    summary: str = ""
+    not_done: str | None = None
+    seconds: float = 0.0
+    trials: int = 0
+
+
+class Replay(Finding):
+    """Whether the failure came back. ``same`` of ``runs`` attempts failed with the recorded signature.
+
+    ``batch_identical``: True when the batch was rebuilt bit for bit, False when it differs, None when unknown (the
+    batch never came to be, or its values were not recorded). ``plan`` names the plan that worked, e.g. ``'batch
+    alone'``; ``fed`` is ``'ids'`` or ``'values'``.
+    """
+
+    outcome: OutcomeName = "lost"
+    same: int = 0
+    runs: int = 0
+    batch_identical: bool | None = None
+    plan: str = ""
+    plans_tried: tuple[str, ...] = ()
+    fed: Literal["ids", "values"] = "ids"
+    signature: str = ""
+    other_signature: str | None = None
+    reproduced_in_new_interpreter: bool | None = None
+
+
+class Argument(Fact):
+    """One argument of an operator: a tensor's description, or the text of a plain value."""
+
+    name: str
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    device: str | None = None
+    stride: tuple[int, ...] | None = None
+    value: str | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+
+
+class Element(Fact):
+    """One element at fault: where in the argument, its value, and where in the batch and data set it came from.
+
+    ``leaf`` is the path of the batch leaf, ``position`` the sample's place in the batch, ``sample`` its data-set
+    index; ``within`` is the index inside the sample; ``changed_by`` lists the operators that changed the value on the
+    way, oldest first, each as ``'operator: before -> after'``.
+    """
+
+    index: tuple[int, ...]
+    value: Any
+    leaf: str | None = None
+    position: int | None = None
+    sample: Any = None
+    within: tuple[int, ...] | None = None
+    changed_by: tuple[str, ...] = ()
+
+
+class Violation(Fact):
+    """A contract that the arguments break. ``count`` is the number of elements at fault; ``elements`` the first."""
+
+    contract: str
+    argument: str
+    allowed: str
+    elements: tuple[Element, ...] = ()
+    count: int = 0
+    note: str | None = None
+
+
+class Operation(Fact):
+    """One operator of the trail around the failure."""
+
+    operator: str
+    shapes: tuple[str, ...] = ()
+    line: Frame | None = None
+    module: str | None = None
+
+
+class Locate(Finding):
+    """Where the failure began, which may differ from where it was seen."""
+
+    operator: str | None = None
+    began: Frame | None = None
+    module: str | None = None
+    forward: Frame | None = None
+    arguments: tuple[Argument, ...] = ()
+    violations: tuple[Violation, ...] = ()
+    trail: tuple[Operation, ...] = ()
+    made_at: Frame | None = None
+    changed_at: Frame | None = None
+    method: str = ""
+
+
+class Explain(Finding):
+    """The fault class and what follows from it."""
+
+    fault: str = "other"
+    family: str = "unknown"
+    first_check: str = ""
+    avoid: str = ""
+    backend: str | None = None
+    evidence: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+
+
+class Difference(Fact):
+    """One trait by which the failing batch stands apart; ``score`` in [0, 1] is how well it separates."""
+
+    feature: str
+    failing: str
+    others: str
+    score: float = 0.0
+
+
+class Branch(Fact):
+    """A line of the user's code that ran only with the failing batch."""
+
+    file: str
+    line: int
+    code: str
+
+
+class Contrast(Finding):
+    """What sets the failing batch apart from the others of its run."""
+
+    differences: tuple[Difference, ...] = ()
+    branches: tuple[Branch, ...] = ()
+    compared: int = 0
+
+
+class Condition(Fact):
+    """A trait of the case, and whether the failure needs it; ``evidence`` is the trial that shows it."""
+
+    what: str
+    needed: bool
+    evidence: str = ""
+
+
+class Shrink(Finding):
+    """The smallest case found.
+
+    ``samples``: data-set indices that suffice. ``sufficient`` tells in which way: ``'culprits'`` just these,
+    ``'culprits_with_others'`` they need company, ``'batch_size'`` only the size matters, ``'any'`` any one sample
+    of the batch does, ``'history'`` earlier batches or weights are needed, ``'unknown'`` not established.
+    ``repro`` is the file name of the stand-alone script inside the case.
+    """
+
+    samples: tuple[Any, ...] = ()
+    culprits: tuple[Any, ...] = ()
+    sufficient: Literal["culprits", "culprits_with_others", "batch_size", "any", "history", "unknown"] = "unknown"
+    repro: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    lines: int | None = None
+    strategy: str = ""
+    confirmed: int = 0
+    others_seen: tuple[str, ...] = ()
+
+
+class Row(Fact):
+    """One variant of the comparison. ``distance`` is the largest relative distance from the float64 reference."""
+
+    change: str
+    outcome: str
+    distance: float | None = None
+    reason: str | None = None
+    signature: str | None = None
+
+
+class Compare(Finding):
+    rows: tuple[Row, ...] = ()
+
+
+class Breach(Fact):
+    """One sample that breaks the rule."""
+
+    sample: Any
+    value: str
+    source: str | None = None
+
+
+class Scan(Finding):
+    rule: str = ""
+    scanned: int = 0
+    total: int | None = None
+    breaches: int = 0
+    samples: tuple[Breach, ...] = ()
+    by_source: tuple[tuple[str, int, int], ...] = ()
+    histogram: tuple[tuple[str, int], ...] = ()
+    suggestion: str = ""
+
+
+class Check(Fact):
+    name: str
+    before: str = ""
+    after: str = ""
+    ok: bool | None = None
+    reason: str | None = None
+
+
+class Verify(Finding):
+    fixed: bool | None = None
+    verdict: Literal["fixed", "not fixed", "fixed, but", "can't be judged"] = "can't be judged"
+    checks: tuple[Check, ...] = ()
+    fed: int = 0
+    consumed: int = 0
+    skipped: tuple[Any, ...] = ()
+
+
+STEPS: dict[str, type[Finding]] = {
+    "replay": Replay,
+    "locate": Locate,
+    "explain": Explain,
+    "contrast": Contrast,
+    "shrink": Shrink,
+    "compare": Compare,
+    "scan": Scan,
+    "verify": Verify,
+}

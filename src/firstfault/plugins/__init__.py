@@ -1,0 +1,1 @@
+"""Natural places in other tools: pytest, Lightning, Transformers, IPython."""

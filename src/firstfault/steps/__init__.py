@@ -1,0 +1,1 @@
+"""The steps, a file each: plans in, findings out."""

@@ -1,0 +1,124 @@
+"""What makes two failures the same: fault kind, exception type, masked message, operator, the user's frame.
+
+Two failures are compared field by field at a named strength; a step that shrinks or varies states the strength that it
+used, so that it can't slip to another fault.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from firstfault.case.schema import Fact, Failure
+
+Strength = Literal["exact", "message", "type"]
+
+_WORKER_WRAPPER = re.compile(
+    r"\ACaught \S+ in DataLoader worker process \d+\.\s*\nOriginal Traceback[^\n]*\n(?P<body>.*)\Z", re.DOTALL
+)
+_LAST_EXCEPTION_LINE = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?\Z", re.DOTALL | re.MULTILINE)
+_MASKS = (
+    (re.compile(r"0x[0-9a-fA-F]+"), "<address>"),
+    (re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.])"), "<n>"),
+    (re.compile(r"(?:<n>(?:, ?|x))+<n>"), "<n>"),
+    (re.compile(r"\b(?:[-+])?inf\b"), "<inf>"),
+    (re.compile(r"(?:[A-Za-z]:)?[/\\](?:[\w.+-]+[/\\])+"), "<folder>/"),
+)
+
+
+class Signature(Fact):
+    """The comparable part of a failure. ``message`` is masked: numbers, addresses and folders don't count.
+
+    ``nonfinite`` keeps NaN, +Inf and -Inf apart. ``where`` is ``'file name:function'`` of the innermost user frame,
+    without the line, which moves when code above it changes.
+    """
+
+    kind: str
+    type: str = ""
+    message: str = ""
+    operator: str = ""
+    where: str = ""
+    phase: str = ""
+    nonfinite: str = ""
+
+    def __str__(self) -> str:
+        parts = [self.type or self.kind]
+        if self.message:
+            parts.append(self.message.splitlines()[0][:160])
+        if self.where:
+            parts.append(f"in {self.where}")
+        return " · ".join(parts)
+
+
+def mask(message: str) -> str:
+    """The message with what varies from run to run replaced: numbers, shapes, addresses, folders."""
+    for pattern, replacement in _MASKS:
+        message = pattern.sub(replacement, message)
+    return message.strip()
+
+
+def unwrap_worker(type_: str, message: str) -> tuple[str, str]:
+    """The exception inside a DataLoader worker's wrapper, so that emulated and real workers compare equal.
+
+    torch.utils.data re-raises a worker's exception with a message that holds the whole original traceback
+    (torch/_utils.py, ExceptionWrapper.reraise, torch 2.13).
+    """
+    wrapped = _WORKER_WRAPPER.match(message)
+    if wrapped is None:
+        return type_, message
+    body = wrapped["body"].rstrip()
+    last = body
+    for found in re.finditer(r"^(?=[A-Za-z_][\w.]*(?:: |$))", body, re.MULTILINE):
+        last = body[found.start() :]
+    inner = _LAST_EXCEPTION_LINE.match(last)
+    return (inner["type"], inner["message"] or "") if inner else (type_, body)
+
+
+def nonfinite_kind(text: str) -> str:
+    """``'nan'``, ``'+inf'`` or ``'-inf'`` when the text names one, else an empty string."""
+    found = re.search(r"(?<![\w.])([-+]?)(nan|inf)(?:inity)?(?!\w)", text, re.IGNORECASE)
+    if found is None:
+        return ""
+    if found[2].lower() == "nan":
+        return "nan"
+    return "-inf" if found[1] == "-" else "+inf"
+
+
+def _file_name(path: str) -> str:
+    return re.split(r"[/\\]", path)[-1]
+
+
+def signature(failure: Failure, operator: str = "") -> Signature:
+    """The signature of a recorded failure; ``operator`` is filled in once it has been located."""
+    where = ""
+    if failure.seen is not None:
+        where = f"{_file_name(failure.seen.file)}:{failure.seen.function}"
+    if failure.exception is None:
+        return Signature(kind=failure.kind, operator=operator, where=where, phase=failure.phase)
+    type_, message = unwrap_worker(failure.exception.type, failure.exception.message)
+    return Signature(
+        kind=failure.kind,
+        type=type_,
+        message=mask(message),
+        operator=operator,
+        where=where,
+        phase=failure.phase,
+        nonfinite=nonfinite_kind(message),
+    )
+
+
+def same(one: Signature, other: Signature, strength: Strength = "message") -> bool:
+    """Whether two failures are the same at a strength.
+
+    ``exact`` compares everything; ``message`` leaves the frame, the operator and the phase out (reducers change the
+    code around the failure); ``type`` compares kind, exception type and which non-finite value only.
+    """
+    if (one.kind, one.type, one.nonfinite) != (other.kind, other.type, other.nonfinite):
+        return False
+    if strength == "type":
+        return True
+    if one.message != other.message:
+        return False
+    if strength == "message" or not (one.operator and other.operator):
+        return strength == "message" or (one.where, one.phase) == (other.where, other.phase)
+    return one == other
