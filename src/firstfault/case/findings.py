@@ -13,7 +13,7 @@ from firstfault.case.schema import Fact, Frame
 OutcomeName = Literal["same", "other", "passed", "diverged", "invalid", "timed_out", "lost"]
 
 
-class Finding(Fact):
+class Finding(Fact, kw_only=True):
     """Base of all findings."""
 
     summary: str = ""
@@ -22,7 +22,7 @@ class Finding(Fact):
     trials: int = 0
 
 
-class Replay(Finding):
+class Replay(Finding, kw_only=True):
     """Whether the failure came back. ``same`` of ``runs`` attempts failed with the recorded signature.
 
     ``batch_identical``: True when the batch was rebuilt bit for bit, False when it differs, None when unknown (the
@@ -42,7 +42,7 @@ class Replay(Finding):
     reproduced_in_new_interpreter: bool | None = None
 
 
-class Argument(Fact):
+class Argument(Fact, kw_only=True):
     """One argument of an operator: a tensor's description, or the text of a plain value."""
 
     name: str
@@ -55,7 +55,7 @@ class Argument(Fact):
     maximum: float | None = None
 
 
-class Element(Fact):
+class Element(Fact, kw_only=True):
     """One element at fault: where in the argument, its value, and where in the batch and data set it came from.
 
     ``leaf`` is the path of the batch leaf, ``position`` the sample's place in the batch, ``sample`` its data-set
@@ -72,7 +72,7 @@ class Element(Fact):
     changed_by: tuple[str, ...] = ()
 
 
-class Violation(Fact):
+class Violation(Fact, kw_only=True):
     """A contract that the arguments break. ``count`` is the number of elements at fault; ``elements`` the first."""
 
     contract: str
@@ -83,7 +83,7 @@ class Violation(Fact):
     note: str | None = None
 
 
-class Operation(Fact):
+class Operation(Fact, kw_only=True):
     """One operator of the trail around the failure."""
 
     operator: str
@@ -92,7 +92,7 @@ class Operation(Fact):
     module: str | None = None
 
 
-class Locate(Finding):
+class Locate(Finding, kw_only=True):
     """Where the failure began, which may differ from where it was seen."""
 
     operator: str | None = None
@@ -107,7 +107,7 @@ class Locate(Finding):
     method: str = ""
 
 
-class Explain(Finding):
+class Explain(Finding, kw_only=True):
     """The fault class and what follows from it."""
 
     fault: str = "other"
@@ -119,7 +119,7 @@ class Explain(Finding):
     also: tuple[str, ...] = ()
 
 
-class Difference(Fact):
+class Difference(Fact, kw_only=True):
     """One trait by which the failing batch stands apart; ``score`` in [0, 1] is how well it separates."""
 
     feature: str
@@ -128,7 +128,7 @@ class Difference(Fact):
     score: float = 0.0
 
 
-class Branch(Fact):
+class Branch(Fact, kw_only=True):
     """A line of the user's code that ran only with the failing batch."""
 
     file: str
@@ -136,7 +136,7 @@ class Branch(Fact):
     code: str
 
 
-class Contrast(Finding):
+class Contrast(Finding, kw_only=True):
     """What sets the failing batch apart from the others of its run."""
 
     differences: tuple[Difference, ...] = ()
@@ -144,7 +144,7 @@ class Contrast(Finding):
     compared: int = 0
 
 
-class Condition(Fact):
+class Condition(Fact, kw_only=True):
     """A trait of the case, and whether the failure needs it; ``evidence`` is the trial that shows it."""
 
     what: str
@@ -152,7 +152,7 @@ class Condition(Fact):
     evidence: str = ""
 
 
-class Shrink(Finding):
+class Shrink(Finding, kw_only=True):
     """The smallest case found.
 
     ``samples``: data-set indices that suffice. ``sufficient`` tells in which way: ``'culprits'`` just these,
@@ -172,7 +172,7 @@ class Shrink(Finding):
     others_seen: tuple[str, ...] = ()
 
 
-class Row(Fact):
+class Row(Fact, kw_only=True):
     """One variant of the comparison. ``distance`` is the largest relative distance from the float64 reference."""
 
     change: str
@@ -182,11 +182,11 @@ class Row(Fact):
     signature: str | None = None
 
 
-class Compare(Finding):
+class Compare(Finding, kw_only=True):
     rows: tuple[Row, ...] = ()
 
 
-class Breach(Fact):
+class Breach(Fact, kw_only=True):
     """One sample that breaks the rule."""
 
     sample: Any
@@ -194,7 +194,7 @@ class Breach(Fact):
     source: str | None = None
 
 
-class Scan(Finding):
+class Scan(Finding, kw_only=True):
     rule: str = ""
     scanned: int = 0
     total: int | None = None
@@ -205,7 +205,7 @@ class Scan(Finding):
     suggestion: str = ""
 
 
-class Check(Fact):
+class Check(Fact, kw_only=True):
     name: str
     before: str = ""
     after: str = ""
@@ -213,7 +213,7 @@ class Check(Fact):
     reason: str | None = None
 
 
-class Verify(Finding):
+class Verify(Finding, kw_only=True):
     fixed: bool | None = None
     verdict: Literal["fixed", "not fixed", "fixed, but", "can't be judged"] = "can't be judged"
     checks: tuple[Check, ...] = ()

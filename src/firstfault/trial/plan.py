@@ -13,7 +13,7 @@ import msgspec
 from firstfault.case.schema import Fact
 
 
-class Feed(Fact):
+class Feed(Fact, kw_only=True):
     """What one pass of one loader hands out.
 
     ``batches`` are lists of data-set indices, fetched through the user's own data set, transforms and collate_fn.
@@ -26,7 +26,7 @@ class Feed(Fact):
     numbers: tuple[int | None, ...] = ()
 
 
-class Variant(Fact):
+class Variant(Fact, kw_only=True):
     """One change against the recorded configuration.
 
     ``name`` is shown; ``settings`` are understood by :mod:`firstfault.trial.variant`; ``environment`` is set for the
@@ -38,7 +38,7 @@ class Variant(Fact):
     environment: dict[str, str] = {}
 
 
-class ScriptPlan(Fact, tag="script"):
+class ScriptPlan(Fact, kw_only=True, tag="script"):
     """Run the user's script with fed loaders.
 
     ``others`` says what loaders and passes without a feed hand out: nothing, their first batch, or everything as it
@@ -64,7 +64,7 @@ class ScriptPlan(Fact, tag="script"):
     new_interpreter: bool = False
 
 
-class SourcePlan(Fact, tag="source"):
+class SourcePlan(Fact, kw_only=True, tag="source"):
     """Run a small stand-alone program: a candidate of the reducer, or ``repro.py`` itself.
 
     ``text`` is the program, executed as ``__main__``. ``checks_itself`` programs exit 1 while the failure is there, 0

@@ -26,7 +26,7 @@ _MASKS = (
 )
 
 
-class Signature(Fact):
+class Signature(Fact, kw_only=True):
     """The comparable part of a failure. ``message`` is masked: numbers, addresses and folders don't count.
 
     ``nonfinite`` keeps NaN, +Inf and -Inf apart. ``where`` is ``'file name:function'`` of the innermost user frame,
