@@ -16,13 +16,13 @@ Strength = Literal["exact", "message", "type"]
 _WORKER_WRAPPER = re.compile(
     r"\ACaught \S+ in DataLoader worker process \d+\.\s*\nOriginal Traceback[^\n]*\n(?P<body>.*)\Z", re.DOTALL
 )
-_LAST_EXCEPTION_LINE = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?\Z", re.DOTALL | re.MULTILINE)
+_AFTER_LAST_FRAME = re.compile(r'\A(?:.*\n)?  File "[^\n]*\n(?:[ \t]+[^\n]*\n|\n)*(?P<rest>\S.*)\Z', re.DOTALL)
+_NUMBER = r"\d+\.?\d*(?:[eE][-+]?\d+)?"
 _MASKS = (
     (re.compile(r"0x[0-9a-fA-F]+"), "<address>"),
-    (re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.])"), "<n>"),
-    (re.compile(r"(?:<n>(?:, ?|x))+<n>"), "<n>"),
-    (re.compile(r"\b(?:[-+])?inf\b"), "<inf>"),
     (re.compile(r"(?:[A-Za-z]:)?[/\\](?:[\w.+-]+[/\\])+"), "<folder>/"),
+    (re.compile(rf"(?<![A-Za-z_\d.])[-+]?{_NUMBER}(?:x{_NUMBER})*(?![A-Za-z_\d])"), "<n>"),
+    (re.compile(r"<n>(?:, ?<n>)+,?"), "<n>"),
 )
 
 
@@ -66,12 +66,11 @@ def unwrap_worker(type_: str, message: str) -> tuple[str, str]:
     wrapped = _WORKER_WRAPPER.match(message)
     if wrapped is None:
         return type_, message
-    body = wrapped["body"].rstrip()
-    last = body
-    for found in re.finditer(r"^(?=[A-Za-z_][\w.]*(?:: |$))", body, re.MULTILINE):
-        last = body[found.start() :]
-    inner = _LAST_EXCEPTION_LINE.match(last)
-    return (inner["type"], inner["message"] or "") if inner else (type_, body)
+    found = _AFTER_LAST_FRAME.match(wrapped["body"].rstrip())
+    if found is None:
+        return type_, wrapped["body"].strip()
+    inner_type, _, inner_message = found["rest"].partition(": ")
+    return (inner_type, inner_message) if re.fullmatch(r"[\w.]+", inner_type) else (type_, found["rest"])
 
 
 def nonfinite_kind(text: str) -> str:
