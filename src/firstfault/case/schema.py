@@ -157,6 +157,7 @@ class Loader(Fact, kw_only=True):
     """A DataLoader, numbered in the order in which loaders were first iterated."""
 
     loader: int
+    name: str | None = None
     kind: str = "torch.utils.data.DataLoader"
     dataset: str | None = None
     length: int | None = None
