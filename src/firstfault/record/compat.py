@@ -70,9 +70,36 @@ def batches_automatically(loader: Any) -> bool:
     return loader._auto_collation
 
 
+def batches_automatically_of(iterator: Any) -> bool:
+    return iterator._auto_collation
+
+
+def iterates(iterator: Any) -> bool:
+    """Whether the iterator's data set is iterable-style."""
+    return iterator._dataset_kind == _iterable_kind()
+
+
+def fetcher(iterator: Any, dataset: Any) -> Any:
+    """A fetcher like the iterator's own, over another data set."""
+    from torch.utils.data.dataloader import _DatasetKind
+
+    return _DatasetKind.create_fetcher(
+        iterator._dataset_kind, dataset, iterator._auto_collation, iterator._collate_fn, iterator._drop_last
+    )
+
+
+def set_worker_info(iterator: Any, worker: int) -> None:
+    """Make ``get_worker_info()`` answer as in a worker of this iterator."""
+    module = worker_module()
+    seed = iterator._base_seed + worker
+    module._worker_info = module.WorkerInfo(
+        id=worker, num_workers=iterator._num_workers, seed=seed, dataset=iterator._dataset
+    )
+
+
 def is_iterable(loader: Any) -> bool:
     """Whether the loader's data set is iterable-style."""
-    return "Iterable" in type(loader._dataset_kind).__name__ or loader._dataset_kind == _iterable_kind()
+    return loader._dataset_kind == _iterable_kind()
 
 
 def _iterable_kind() -> int:
@@ -86,8 +113,3 @@ def worker_module() -> Any:
     from torch.utils.data._utils import worker
 
     return worker
-
-
-def numpy_worker_seed(base_seed: int, worker: int) -> Any:
-    """The NumPy seed that a worker sets (utils/data/_utils/worker.py, _generate_state)."""
-    return worker_module()._generate_state(base_seed, worker)

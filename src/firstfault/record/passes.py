@@ -24,13 +24,14 @@ NOTHING: Any = object()  # no batch has been handed out (a batch itself may be N
 class LoaderState:
     """One DataLoader, numbered in the order in which loaders were first iterated."""
 
-    __slots__ = ("cadence", "facts", "number", "passes")
+    __slots__ = ("cadence", "facts", "number", "passes", "usual_size")
 
     def __init__(self, facts: Loader) -> None:
         self.number = facts.loader
         self.facts = facts
         self.cadence = Cadence()
         self.passes = 0
+        self.usual_size: int | None = facts.batch_size
 
 
 class Pass:
@@ -113,6 +114,8 @@ class Pass:
     def issued(self, iterator: Any, index: Any) -> None:
         """The sampler gave out the indices of a batch that is to be fetched."""
         kept = tuple(index) if type(index) is list else index
+        if self.loader.usual_size is None and type(kept) is tuple:
+            self.loader.usual_size = len(kept)
         if self.workers:
             self._issued[compat.sent(iterator)] = kept
         else:

@@ -103,7 +103,7 @@ def _batch(current: Pass, indices: Any, described: dict[str, Any], kept: bool) -
     return Batch(
         indices=ids,
         size=len(indices) if listed else None if indices is None else 1,
-        expected_size=current.loader.facts.batch_size,
+        expected_size=current.loader.usual_size,
         worker=current.worker,
         kept=kept,
         **described,

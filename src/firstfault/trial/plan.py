@@ -41,6 +41,7 @@ class Variant(Fact, kw_only=True):
 class ScriptPlan(Fact, kw_only=True, tag="script"):
     """Run the user's script with fed loaders.
 
+    ``until_batch`` is (loader, pass, batch): without feeds, everything runs up to that batch and it is the one watched.
     ``others`` says what loaders and passes without a feed hand out: nothing, their first batch, or everything as it
     comes. ``until`` stops the run: when the last fed batch is ``'through'``, or only at the script's ``'end'``.
     ``batch`` feeds by sample ids through the data set or the kept values. ``restore_rng`` puts the RNG states back at
@@ -51,6 +52,7 @@ class ScriptPlan(Fact, kw_only=True, tag="script"):
 
     case: str
     feeds: tuple[Feed, ...] = ()
+    until_batch: tuple[int, int, int] | None = None
     others: Literal["nothing", "first", "everything"] = "nothing"
     until: Literal["through", "end"] = "through"
     batch: Literal["ids", "values"] = "ids"
@@ -62,6 +64,7 @@ class ScriptPlan(Fact, kw_only=True, tag="script"):
     seconds: float = 300.0
     memory_bytes: int | None = None
     new_interpreter: bool = False
+    repeat: int = 0
 
 
 class SourcePlan(Fact, kw_only=True, tag="source"):
@@ -78,6 +81,7 @@ class SourcePlan(Fact, kw_only=True, tag="source"):
     seconds: float = 60.0
     memory_bytes: int | None = None
     new_interpreter: bool = False
+    repeat: int = 0
 
 
 Plan = ScriptPlan | SourcePlan

@@ -11,7 +11,7 @@ from typing import Literal
 
 from firstfault.case.schema import Fact, Failure
 
-Strength = Literal["exact", "message", "type"]
+Strength = Literal["frame", "message", "type"]
 
 _WORKER_WRAPPER = re.compile(
     r"\ACaught \S+ in DataLoader worker process \d+\.\s*\nOriginal Traceback[^\n]*\n(?P<body>.*)\Z", re.DOTALL
@@ -109,15 +109,14 @@ def signature(failure: Failure, operator: str = "") -> Signature:
 def same(one: Signature, other: Signature, strength: Strength = "message") -> bool:
     """Whether two failures are the same at a strength.
 
-    ``exact`` compares everything; ``message`` leaves the frame, the operator and the phase out (reducers change the
-    code around the failure); ``type`` compares kind, exception type and which non-finite value only.
+    ``frame`` compares everything but the phase, the operator only where both know it; ``message`` leaves the frame out
+    too (reducers change the code around the failure); ``type`` compares the kind, the exception's type and which
+    non-finite value only.
     """
     if (one.kind, one.type, one.nonfinite) != (other.kind, other.type, other.nonfinite):
         return False
     if strength == "type":
         return True
-    if one.message != other.message:
+    if one.message != other.message or (one.operator and other.operator and one.operator != other.operator):
         return False
-    if strength == "message" or not (one.operator and other.operator):
-        return strength == "message" or (one.where, one.phase) == (other.where, other.phase)
-    return one == other
+    return strength == "message" or one.where == other.where
