@@ -113,3 +113,10 @@ def worker_module() -> Any:
     from torch.utils.data._utils import worker
 
     return worker
+
+
+def without_modes() -> Any:
+    """A context in which no dispatch mode sees what is computed (torch/utils/_python_dispatch.py)."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    return _disable_current_modes()

@@ -138,9 +138,10 @@ class Watched:
 
     def _describe(self, batch: Any) -> dict[str, Any]:
         with self.session.guarded("a batch could not be described"):
-            from firstfault.record import values
+            from firstfault.record import compat, values
 
-            return values.describe_batch(batch)
+            with compat.without_modes():
+                return values.describe_batch(batch)
         return {}
 
     # ---- the end --------------------------------------------------------------------------------------------------
