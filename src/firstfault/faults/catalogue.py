@@ -1,0 +1,37 @@
+"""All fault classes by name, in the order in which they are asked: specific ones before general ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from firstfault.faults.classes import autograd, data, machine, programs, tensors, values
+from firstfault.faults.fault import Fault, Rule
+
+OTHER = Fault(
+    name="other",
+    family="unknown",
+    title="not a failure that the catalogue knows",
+    first_check="Keep the whole output from the first error on; run the script under firstfault run to get the batch and the frames.",
+    avoid="Don't change several things at once: rerun the failing batch alone first.",
+    tell_apart="The complete traceback, the versions, and whether the same batch fails again would tell.",
+)
+
+FAULTS: Mapping[str, Fault] = {
+    fault.name: fault
+    for fault in (
+        *autograd.CLASSES,
+        *programs.CLASSES,
+        *data.CLASSES,
+        *values.CLASSES,
+        *tensors.CLASSES,
+        *machine.CLASSES,
+        OTHER,
+    )
+}
+
+
+def family_of(name: str) -> str:
+    return FAULTS[name].family
+
+
+__all__ = ["FAULTS", "OTHER", "Fault", "Rule", "family_of"]
