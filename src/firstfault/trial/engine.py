@@ -1,55 +1,70 @@
 """Runs trials: each in a fresh process, several at once, killed with its children at its limits.
 
 Fresh processes are forked from a zygote where that is safe, and are new interpreters where it isn't or where a plan asks
-for one. A trial whose process died without a word is 'lost' unless the signal tells that it failed by itself; a lost
-trial is never 'the same'.
+for one (:mod:`firstfault.trial.processes`). A trial whose process died without a word is 'lost' unless the signal tells
+that it failed by itself; a lost trial is never 'the same'.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
+import logging
 import os
 import shutil
 import signal
-import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import msgspec
 
 from firstfault.case.schema import ExceptionInfo, Failure
-from firstfault.errors import UsageError
+from firstfault.errors import FirstFaultError, UsageError
+from firstfault.trial.child import SCRATCH
+from firstfault.trial.identity import identity
 from firstfault.trial.outcome import Outcome
 from firstfault.trial.plan import Plan
+from firstfault.trial.processes import Interpreters, Launcher, TrialProcess, Zygote
 
 STDERR_TAIL = 4_000  # characters of a trial's standard error that its outcome keeps
-_START_SECONDS = 120.0  # for the zygote's imports on a busy machine
-_KEPT_FOLDERS = 200  # trial folders left on disk; older ones are deleted
+KEPT_FOLDERS = 200  # trial folders left in a workspace; older ones are deleted
+MAX_OUTPUT_BYTES = (
+    16 * 2**20
+)  # of each of a trial's output files once it has ended; a loop that prints fills a disk
+_CALL_OFF_SECONDS = 10.0  # for killed trials to be gone
 # Signals by which a process fails by itself; SIGKILL and SIGTERM come from outside.
-_OWN_SIGNALS = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
+_OWN_SIGNALS = {"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL"}
 
 Progress = Callable[[int, Plan, Outcome], None]
+log = logging.getLogger("firstfault.trial")
 
 
 class Engine:
     """Owns the zygote and at most ``jobs`` trials at once. A context manager: nothing of it outlives the block.
 
+    Equal plans are run once as long as the source that they run stays what it is; trials that were lost or timed out
+    are run again. What else a trial reads, its data above all, is taken to stay the same for the engine's life.
+
+    Ctrl-C kills what runs and goes on as KeyboardInterrupt; finished outcomes are kept, so the same engine asked the
+    same again continues where it was.
+
     Args:
         workspace: folder for the trials' folders; made when missing.
-        jobs: trials at once; the number of usable cores by default.
+        jobs: trials at once; the number of usable cores by default. Trials on one accelerator share its memory.
         preload: modules that the zygote imports beside torch.
-        progress: called after each executed trial with the count so far.
+        progress: called after each executed trial with the count so far, one call at a time, from the engine's threads.
         fork: False uses new interpreters only.
 
+    Attributes:
+        trials: how many were really executed; outcomes taken from earlier equal plans don't count.
+
     Raises:
-        UsageError: the workspace can't be written.
+        UsageError: the workspace can't be written, or ``jobs`` is not positive.
     """
 
     def __init__(
@@ -61,151 +76,268 @@ class Engine:
         progress: Progress | None = None,
         fork: bool = True,
     ) -> None:
+        if jobs is not None and jobs < 1:
+            raise UsageError(f"{jobs} trials at once can't be run; give --jobs 1 or more")
         self.workspace = workspace.absolute()
-        self.jobs = jobs or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.jobs = jobs or usable_cores()
         self.trials = 0
         self.progress = progress
         self._lock = threading.Lock()
-        self._number = 0
-        self._cache: dict[str, Outcome] = {}
-        self._processes: set[int] = set()
+        self._reporting = threading.Lock()
+        self._known: dict[str, Outcome] = {}
+        self._folders = _existing_folders(self.workspace)
+        self._flying: set[_Trial] = set()
         self._closed = False
-        try:
-            self.workspace.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"{workspace} can't be written: {error.strerror or error}; check permissions and free space") from None
-        self._zygote = _Zygote(preload) if fork and sys.platform == "linux" else None
+        self._launcher: Launcher = Zygote(preload, fork=fork) if sys.platform == "linux" else Interpreters()
         self._pool = ThreadPoolExecutor(self.jobs, thread_name_prefix="trial")
 
     def __enter__(self) -> Engine:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
         """Kill what still runs."""
         self._closed = True
-        with self._lock:
-            running = list(self._processes)
-        for pid in running:
-            _kill(pid)
-        if self._zygote is not None:
-            self._zygote.close()
+        _call_off(list(self._flying))
+        self._launcher.close()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def run(self, plan: Plan) -> Outcome:
-        """Run one trial and wait for its outcome. Equal plans are run once; lost and timed-out ones again."""
-        key = hashlib.sha256(msgspec.json.encode(plan)).hexdigest()
-        with self._lock:
-            known = self._cache.get(key)
-        if known is not None:
-            return known
-        outcome = self._execute(plan)
-        with self._lock:
-            self.trials += 1
-            count = self.trials
-            if outcome.ended not in ("lost", "timed_out"):
-                self._cache[key] = outcome
-        if self.progress is not None:
-            self.progress(count, plan, outcome)
-        return outcome
+        """Run one trial and wait for its outcome."""
+        return self.run_all([plan])[0]
 
     def run_all(self, plans: Iterable[Plan]) -> list[Outcome]:
         """Run several trials side by side; outcomes come in the order of the plans."""
-        return list(self._pool.map(self.run, plans))
+        plans = list(plans)
+        with contextlib.closing(self._in_order(plans, ahead=len(plans))) as outcomes:
+            return list(outcomes)
 
     def first(self, plans: Sequence[Plan], accept: Callable[[Outcome], bool]) -> tuple[int, Outcome] | None:
         """The first plan, in the given order, whose outcome is accepted; None when none is.
 
         Trials are speculated ahead, but an outcome counts only when all plans before it were refused, so the result
-        doesn't depend on the number of jobs.
+        doesn't depend on the number of jobs. What was speculated in vain is called off.
         """
-        for start in range(0, len(plans), self.jobs):
-            for offset, outcome in enumerate(self.run_all(plans[start : start + self.jobs])):
+        with contextlib.closing(self._in_order(plans, ahead=self.jobs)) as outcomes:
+            for number, outcome in enumerate(outcomes):
                 if accept(outcome):
-                    return start + offset, outcome
+                    return number, outcome
         return None
+
+    # ---- trials in flight -----------------------------------------------------------------------------------------
+
+    def _in_order(self, plans: Iterable[Plan], ahead: int) -> Generator[Outcome, None, None]:
+        """Outcomes in the order of the plans, with at most ``ahead`` trials begun and not yet handed out."""
+        begun: deque[_Trial] = deque()
+        coming = iter(plans)
+        try:
+            while True:
+                while len(begun) < ahead and not (begun and begun[0].future.done()):
+                    plan = next(coming, None)
+                    if plan is None:
+                        break
+                    begun.append(self._begin(plan))
+                if not begun:
+                    return
+                outcome = begun[0].future.result()
+                begun.popleft()
+                yield outcome
+        finally:
+            _call_off(begun)
+
+    def _begin(self, plan: Plan) -> _Trial:
+        if self._closed:
+            raise FirstFaultError(
+                "a trial was asked of a closed engine; keep the engine open while steps run"
+            )
+        trial = _Trial(plan, identity(plan))
+        known = self._outcome_of(trial)
+        if known is not None:
+            trial.future.set_result(known)
+        else:
+            self._flying.add(trial)
+            trial.future.add_done_callback(lambda _: self._flying.discard(trial))
+            trial.queued = self._pool.submit(self._fly, trial)
+        return trial
+
+    def _outcome_of(self, trial: _Trial) -> Outcome | None:
+        """The outcome of an equal plan, if what its instruments wrote is still there."""
+        with self._lock:
+            known = self._known.get(trial.identity or "")
+        gone = known is not None and trial.plan.instruments and not Path(known.folder or "").is_dir()
+        return None if gone else known
+
+    def _fly(self, trial: _Trial) -> None:
+        """Run one trial in a thread of the pool."""
+        try:
+            outcome = self._execute(trial)
+            with self._lock:
+                self.trials += 1
+                count = self.trials
+                if trial.identity is not None and outcome.ended not in ("lost", "timed_out"):
+                    self._known[trial.identity] = outcome
+            if self.progress is not None and not trial.called_off:
+                with self._reporting:
+                    self.progress(count, trial.plan, outcome)
+            trial.future.set_result(outcome)
+        except BaseException as error:
+            trial.future.set_exception(error)
 
     # ---- one trial ------------------------------------------------------------------------------------------------
 
-    def _execute(self, plan: Plan) -> Outcome:
-        folder = self._folder()
-        (folder / "plan.json").write_bytes(msgspec.json.encode(plan))
-        variant = plan.variant
-        fresh = plan.new_interpreter or (variant is not None and bool(variant.environment))
-        if not fresh and self._zygote is not None and self._zygote.ready():
-            ended = self._zygote.run(folder, plan.seconds, plan.memory_bytes, self._running)
-        else:
-            ended = self._new_interpreter(folder, plan)
-        return _outcome(folder, ended, plan.seconds)
+    def _execute(self, trial: _Trial) -> Outcome:
+        plan, variant = trial.plan, trial.plan.variant
+        environment = dict(variant.environment) if variant is not None else {}
+        try:
+            folder = self._new_folder()
+            (folder / "plan.json").write_bytes(msgspec.json.encode(plan))
+            process = self._usable_launcher().start(
+                folder, fresh=plan.new_interpreter or bool(environment), environment=environment
+            )
+        except OSError as error:
+            return Outcome(
+                ended="lost",
+                reason=f"the trial could not be started: {error}; check {self.workspace} and free space",
+            )
+        trial.fly_in(process)
+        ended = process.wait(plan.seconds)
+        outcome = read_outcome(folder, ended, plan.seconds)
+        _tidy(folder)
+        return outcome
 
-    def _folder(self) -> Path:
+    def _usable_launcher(self) -> Launcher:
         with self._lock:
-            self._number += 1
-            number = self._number
-        folder = self.workspace / f"trial-{os.getpid()}-{number:05d}"
-        folder.mkdir()
-        old = self.workspace / f"trial-{os.getpid()}-{number - _KEPT_FOLDERS:05d}"
-        shutil.rmtree(old, ignore_errors=True)
+            if isinstance(self._launcher, Zygote) and not self._launcher.alive:
+                log.warning(
+                    "the process that trials are forked from died; trials get new interpreters, which take seconds each"
+                )
+                self._launcher.close()
+                self._launcher = Interpreters()
+            return self._launcher
+
+    def _new_folder(self) -> Path:
+        self.workspace.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self.workspace))
+        with self._lock:
+            self._folders.append(folder)
+            old = [self._folders.popleft() for _ in range(len(self._folders) - KEPT_FOLDERS)]
+        for each in old:
+            shutil.rmtree(each, ignore_errors=True)
         return folder
 
-    @contextlib.contextmanager
-    def _running(self, pid: int):  # type: ignore[no-untyped-def]
-        with self._lock:
-            self._processes.add(pid)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._processes.discard(pid)
 
-    def _new_interpreter(self, folder: Path, plan: Plan) -> int | None:
-        environment = dict(os.environ)
-        if plan.variant is not None:
-            environment.update(plan.variant.environment)
-        with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "firstfault.trial.child", str(folder)],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                env=environment,
-                start_new_session=True,
-            )
-        with self._running(process.pid):
-            try:
-                return process.wait(plan.seconds + _START_SECONDS / 4)
-            except subprocess.TimeoutExpired:
-                return None
-            finally:
-                _kill(process.pid)
-                process.wait()
+class _Trial:
+    """A trial from the moment it was asked for to its outcome."""
+
+    def __init__(self, plan: Plan, identity: str | None) -> None:
+        self.plan = plan
+        self.identity = identity
+        self.future: Future[Outcome] = Future()
+        self.queued: Future[None] | None = None
+        self.called_off = False
+        self._process: TrialProcess | None = None
+
+    def fly_in(self, process: TrialProcess) -> None:
+        self._process = process
+        if self.called_off:
+            process.kill()
+
+    def call_off(self) -> None:
+        """Have it end now; its outcome, when it has not begun or not ended, is 'lost'."""
+        self.called_off = True
+        if self.queued is not None and self.queued.cancel():
+            self.future.set_result(Outcome(ended="lost", reason="it was called off"))
+        elif self._process is not None:
+            self._process.kill()
 
 
-def _kill(pid: int) -> None:
-    """Kill a trial with everything it started; each trial leads a session of its own."""
-    with contextlib.suppress(OSError):
-        os.killpg(pid, signal.SIGKILL)
+def _call_off(trials: Iterable[_Trial]) -> None:
+    unfinished = [trial for trial in trials if not trial.future.done()]
+    for trial in unfinished:
+        trial.call_off()
+    wait([trial.future for trial in unfinished], _CALL_OFF_SECONDS)
 
 
-def _outcome(folder: Path, ended: int | None, seconds: float) -> Outcome:
-    """The outcome that the trial wrote, or what its death tells. ``ended``: exit code, minus signal, None for too long."""
+def usable_cores() -> int:
+    """The number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+# ---- the trials' folders ----------------------------------------------------------------------------------------------
+
+_PREFIX = "trial-"
+
+
+def _existing_folders(workspace: Path) -> deque[Path]:
+    """The trial folders that earlier engines left, oldest first.
+
+    Raises:
+        UsageError: the workspace can't be written.
+    """
+    try:
+        workspace.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=workspace).close()
+        found = [each for each in workspace.iterdir() if each.name.startswith(_PREFIX)]
+        return deque(sorted(found, key=lambda each: each.stat().st_mtime))
+    except OSError as error:
+        raise UsageError(
+            f"{workspace} can't be written: {error.strerror or error}; check permissions and free space"
+        ) from None
+
+
+def _tidy(folder: Path) -> None:
+    """Leave of a trial what others read: its plan, its outcome, its output, what its instruments wrote."""
+    shutil.rmtree(folder / SCRATCH, ignore_errors=True)
+    for name in ("stdout", "stderr"):
+        with contextlib.suppress(OSError):
+            if (folder / name).stat().st_size > MAX_OUTPUT_BYTES:
+                os.truncate(folder / name, MAX_OUTPUT_BYTES)
+
+
+# ---- outcomes ---------------------------------------------------------------------------------------------------------
+
+
+def read_outcome(folder: Path, ended: int | None, seconds: float) -> Outcome:
+    """The outcome that the trial wrote, or what its death tells.
+
+    Args:
+        folder: the trial's folder.
+        ended: the process's exit code, minus the signal that killed it, or None when its time was up.
+        seconds: how long it was given.
+    """
     tail = _tail(folder / "stderr")
     try:
         outcome = msgspec.json.decode((folder / "outcome.json").read_bytes(), type=Outcome)
         return msgspec.structs.replace(outcome, stderr_tail=tail)
     except (OSError, msgspec.MsgspecError):
-        pass
-    common: dict[str, Any] = {"stderr_tail": tail, "folder": str(folder)}
+        bare = Outcome(ended="lost", stderr_tail=tail, folder=str(folder))
     if ended is None:
-        return Outcome(ended="timed_out", seconds=seconds, reason=f"it ran for more than {seconds:g} s", **common)
-    if ended < 0 and signal.Signals(-ended) in _OWN_SIGNALS:
-        name = signal.Signals(-ended).name
-        exception = ExceptionInfo(type=name, message=_fatal_line(tail))
-        failure = Failure(kind="killed", phase="other", exception=exception, stderr_tail=tail)
-        return Outcome(ended="failed", failure=failure, signal=-ended, reached=True, **common)
-    return Outcome(ended="lost", exit_code=ended, reason=f"the process ended with {ended} and no outcome", **common)
+        reason = f"it ran for more than {seconds:g} s and was killed"
+        return msgspec.structs.replace(bare, ended="timed_out", seconds=seconds, reason=reason)
+    if ended >= 0:
+        return msgspec.structs.replace(
+            bare, exit_code=ended, reason=f"its process ended with {ended} and left no outcome"
+        )
+    name = _signal_name(-ended)
+    if name not in _OWN_SIGNALS:
+        reason = f"its process was killed from outside by {name}; when memory was short, run fewer at once with --jobs 1"
+        return msgspec.structs.replace(bare, signal=-ended, reason=reason)
+    exception = ExceptionInfo(type=name, message=_fatal_line(tail))
+    failure = Failure(kind="killed", phase="other", exception=exception, stderr_tail=tail)
+    return msgspec.structs.replace(bare, ended="failed", failure=failure, signal=-ended, reached=True)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _fatal_line(tail: str) -> str:
@@ -216,103 +348,6 @@ def _tail(path: Path) -> str:
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - STDERR_TAIL))
-            return file.read().decode(errors="replace")
+            return file.read(STDERR_TAIL).decode(errors="replace")
     except OSError:
         return ""
-
-
-class _Zygote:
-    """The engine's end of the zygote: one writer, one reading thread, an event for each trial."""
-
-    def __init__(self, preload: Sequence[str]) -> None:
-        environment = {**os.environ, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "firstfault.trial.zygote", *preload],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-        )
-        self._started = threading.Event()
-        self._safe = False
-        self._waiting: dict[str, _Waiting] = {}
-        self._lock = threading.Lock()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def ready(self) -> bool:
-        """Whether forking is safe; waits for the imports the first time."""
-        return self._started.wait(_START_SECONDS) and self._safe
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            message = json.loads(line)
-            if "folder" not in message:
-                self._safe = bool(message.get("ready"))
-                self._started.set()
-                continue
-            with self._lock:
-                waiting = self._waiting.get(message["folder"])
-            if waiting is not None:
-                waiting.tell(message)
-        self._safe = False
-        self._started.set()
-        with self._lock:
-            left = list(self._waiting.values())
-        for waiting in left:
-            waiting.tell({"status": 3})
-
-    def run(self, folder: Path, seconds: float, memory: int | None, running: Callable[[int], Any]) -> int | None:
-        """Fork a child for a trial; its exit code, minus its signal, or None when its time was up."""
-        waiting = _Waiting()
-        with self._lock:
-            self._waiting[str(folder)] = waiting
-            assert self._process.stdin is not None
-            try:
-                self._process.stdin.write(json.dumps({"folder": str(folder), "memory": memory}).encode() + b"\n")
-                self._process.stdin.flush()
-            except OSError:
-                return 3
-        waiting.forked.wait(_START_SECONDS)
-        if waiting.pid is None:
-            return 3
-        with running(waiting.pid):
-            in_time = waiting.done.wait(seconds)
-            if not in_time:
-                _kill(waiting.pid)
-                waiting.done.wait(_START_SECONDS)
-        with self._lock:
-            del self._waiting[str(folder)]
-        return waiting.status if in_time else None
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-        try:
-            self._process.wait(2.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._reader.join(2.0)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-
-
-class _Waiting:
-    """One trial in flight."""
-
-    def __init__(self) -> None:
-        self.forked = threading.Event()
-        self.done = threading.Event()
-        self.pid: int | None = None
-        self.status: int | None = None
-
-    def tell(self, message: dict[str, Any]) -> None:
-        if "pid" in message:
-            self.pid = message["pid"]
-        if "status" in message:
-            self.status = message["status"]
-            self.done.set()
-        self.forked.set()

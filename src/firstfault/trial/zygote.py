@@ -1,12 +1,16 @@
-"""A process that has imported torch, has computed nothing, and forks one child a trial.
+"""A process that has imported torch, has computed nothing, and forks one child a trial. Linux only.
 
 Importing torch takes seconds; a fork of a process that has imported it, milliseconds. It must never run a tensor
 operator: one of some 40,000 elements leaves OpenMP's team of threads behind, and every child that needs it hangs. So
-after the import a throw-away child is forked, the threads are counted, and a canary child must finish a parallel
-operator in time; else the server says 'unsafe' and new interpreters are used instead.
+after the imports a throw-away child is forked, the threads are counted, and a canary child must finish parallel
+operators in time; else every trial gets a new interpreter instead.
 
-Protocol, one JSON object a line. In: ``{"folder", "memory"}``. Out: ``{"ready": true}`` or ``{"unsafe": why}`` once,
-then ``{"folder", "pid"}`` and ``{"folder", "status"}`` for each trial. End of input ends the server and its children.
+It is the parent of all trials, and the reaper of what they leave behind: when it is told to end, when its input ends or
+when the process that started it is gone, it kills them all and ends.
+
+Protocol, one JSON object a line. Argument: ``{"fork", "preload"}``. In: ``{"folder", "fresh", "environment"}`` for each
+trial, ``{"end": true}``. Out: ``{"note": text}`` at any time, ``{"serving": true}`` once, then
+``{"folder", "pid", "forked"}`` and ``{"folder", "status"}`` for each trial.
 """
 
 from __future__ import annotations
@@ -17,96 +21,181 @@ import importlib
 import json
 import os
 import random
-import resource
 import select
 import signal
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+from firstfault.trial.processes import LOST, kill_group, zygote_command
 
 CANARY_SECONDS = 5.0  # a healthy child needs some 30 ms
+PRELOAD = (
+    "torch",
+    "torch.optim",
+    "torch.utils.data",
+    "torch._dynamo",
+    "firstfault.trial.script",
+    "firstfault.trial.feeding",
+)
+_ORPHANED_SECONDS = 1.0  # between looks whether the asking process still lives
+_END_SECONDS = 2.0  # for killed children to be gone; one that waits for a device's driver may never be
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-PRELOAD = ("torch", "torch.optim", "torch.utils.data", "torch._dynamo", "firstfault.trial.script", "firstfault.trial.feeding")
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h, since Linux 3.4
+_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
-def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent dies, however that dies. Linux only."""
-    with contextlib.suppress(Exception):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def serve(preload: list[str]) -> None:
-    """Import, prove that forking is safe, then fork a child for each line of standard input."""
-    die_with_parent()
+def serve(argument: str) -> NoReturn:
+    """Import, prove that forking is safe, then launch a process for each line of standard input."""
+    asked = json.loads(argument)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name in (*PRELOAD, *preload):
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
-    unsafe = _unsafe()
-    if unsafe:
-        _say({"unsafe": unsafe})
-        return
-    _say({"ready": True})
+    _prctl(
+        _PR_SET_CHILD_SUBREAPER, 1
+    )  # what leaves a trial's session becomes this process's child, not init's
+    server = Server(can_fork=asked["fork"] and _prepare(asked["preload"]))
+    _say({"serving": True})
+    server.run()
+    os._exit(0)  # torch's own way out takes a second, and there is nothing left to say
+
+
+class Server:
+    """Launches and reaps. ``trials`` are the processes in flight, by id."""
+
+    def __init__(self, *, can_fork: bool) -> None:
+        self.can_fork = can_fork
+        self.parent = os.getppid()
+        self.trials: dict[int, str] = {}
+        self.unread = b""
+
+    def run(self) -> None:
+        """Serve until told to end; whatever still runs then is killed."""
+        woken = _wake_on_child()
+        open_ = True
+        while open_:
+            readable, _, _ = select.select([0, woken], [], [], _ORPHANED_SECONDS)
+            if woken in readable:
+                os.read(woken, 4096)
+                self.reap()
+            if 0 in readable:
+                open_ = self.read()
+            open_ = open_ and os.getppid() == self.parent
+        _end_children(woken)
+
+    def read(self) -> bool:
+        """Take the requests that have come; False when there will be none any more."""
+        data = os.read(0, 65536)
+        *lines, self.unread = (self.unread + data).split(b"\n")
+        for line in lines:
+            request = json.loads(line)
+            if "end" in request:
+                return False
+            self.launch(request)
+        return bool(data)
+
+    def launch(self, request: dict[str, Any]) -> None:
+        forked = self.can_fork and not request["fresh"]
+        here = os.getpid()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            _say({"note": f"a trial can't be started: {error.strerror}"})
+            _say({"folder": request["folder"], "status": LOST})
+            return
+        if pid == 0:
+            _become_trial(request, forked, here)
+        self.trials[pid] = request["folder"]
+        _say({"folder": request["folder"], "pid": pid, "forked": forked})
+
+    def reap(self) -> None:
+        """Tell of trials that ended, and kill what they left running."""
+        while (ended := _ended_child()) is not None:
+            kill_group(ended)  # while the process is unreaped, its id can't have become another's
+            _, status = os.waitpid(ended, 0)
+            folder = self.trials.pop(ended, None)
+            if folder is not None:
+                _say({"folder": folder, "status": os.waitstatus_to_exitcode(status)})
+        if (
+            not self.trials and _has_children()
+        ):  # what left its trial's session while no other trial can own it
+            _kill_children()
+
+
+def _say(message: dict[str, Any]) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        os.write(1, json.dumps(message).encode() + b"\n")
+
+
+def _wake_on_child() -> int:
+    """A file descriptor that can be read from when a child has ended."""
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    children: dict[int, str] = {}
-    buffer = b""
-    while True:
-        readable, _, _ = select.select([0, wake_read], [], [])
-        if wake_read in readable:
-            os.read(wake_read, 4096)
-            _reap(children)
-        if 0 in readable:
-            data = os.read(0, 65536)
-            if not data:
-                break
-            *lines, buffer = (buffer + data).split(b"\n")
-            for line in lines:
-                request = json.loads(line)
-                pid = _fork(request)
-                children[pid] = request["folder"]
-                _say({"folder": request["folder"], "pid": pid})
-    for pid in children:
+    return wake_read
+
+
+def _ended_child() -> int | None:
+    """A child that has ended, not yet reaped."""
+    try:
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return None if ended is None else ended.si_pid
+
+
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _kill_children() -> None:
+    for pid in _children():
+        kill_group(pid)
+
+
+def _end_children(woken: int) -> None:
+    """Kill all children and, as they become ours, theirs; one that the kernel can't end is left behind."""
+    deadline = time.monotonic() + _END_SECONDS
+    while _has_children() and time.monotonic() < deadline:
+        _kill_children()
+        if select.select([woken], [], [], _END_SECONDS / 10)[0]:
+            os.read(woken, 4096)
+        while (ended := _ended_child()) is not None:
+            os.waitpid(ended, 0)
+
+
+def _children() -> list[int]:
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
-            os.killpg(pid, signal.SIGKILL)
+            stat = Path(f"/proc/{name}/stat").read_text(errors="replace")
+            if int(stat.rpartition(")")[2].split()[1]) == os.getpid():  # proc(5): pid (comm) state ppid
+                found.append(int(name))
+    return found
 
 
-def _say(message: dict[str, Any]) -> None:
-    os.write(1, json.dumps(message).encode() + b"\n")
+# ---- the trial's side of the fork -----------------------------------------------------------------------------------
 
 
-def _reap(children: dict[int, str]) -> None:
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
-        if pid in children:
-            with contextlib.suppress(OSError):
-                os.killpg(pid, signal.SIGKILL)  # whatever the trial left running
-            _say({"folder": children.pop(pid), "status": os.waitstatus_to_exitcode(status)})
-
-
-def _fork(request: dict[str, Any]) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 3
+def _become_trial(request: dict[str, Any], forked: bool, parent: int) -> NoReturn:
+    """Turn this forked copy of the server into a trial; it never returns to the server's code."""
+    code = LOST
     try:
         os.setsid()
-        die_with_parent()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        die_with(parent)
         folder = Path(request["folder"])
         _redirect(folder)
-        if request.get("memory"):
-            resource.setrlimit(resource.RLIMIT_AS, (request["memory"], request["memory"]))
+        os.environ.update(request["environment"])
+        if not forked:
+            os.execv(sys.executable, [sys.executable, "-m", "firstfault.trial.child", str(folder)])
         _fresh_entropy()
         from firstfault.trial.child import main
 
@@ -122,6 +211,18 @@ def _fork(request: dict[str, Any]) -> int:
         os._exit(code)
 
 
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent dies, however that dies."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the kernel knew
+        os._exit(LOST)
+
+
+def _prctl(option: int, value: int) -> None:
+    with contextlib.suppress(Exception):
+        ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
+
+
 def _redirect(folder: Path) -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     out = os.open(folder / "stdout", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -132,42 +233,106 @@ def _redirect(folder: Path) -> None:
 
 
 def _fresh_entropy() -> None:
-    """Children share the parent's generators; a new process draws its own seeds for Python's and NumPy's."""
+    """Children share the parent's generators; a new process draws its own seeds for Python's and NumPy's.
+
+    torch's default generator starts every process from the same seed (c10::default_rng_seed_val), so it stays.
+    """
     random.seed()
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
 
 
-def _unsafe() -> str | None:
-    """Why forking from here would not be safe, or None."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return "torch can't be imported"
+# ---- whether forking is safe ----------------------------------------------------------------------------------------
+
+
+def _prepare(preload: Sequence[str]) -> bool:
+    """Import everything; whether children may be forked then.
+
+    When torch alone is safe and the user's modules are not, the server starts again without them.
+    """
+    theirs = None
+    with _starting_no_device():
+        why = _import(PRELOAD) or unsafe()
+        if why is None and preload:
+            theirs = _import(preload) or unsafe()
+    if why is not None:
+        _say({"note": f"trials get new interpreters, which take seconds each: {why}"})
+    elif theirs is not None:
+        _say({"note": f"trials start without {', '.join(preload)}: {theirs}"})
+        os.execv(sys.executable, zygote_command(()))
+    return why is None
+
+
+@contextlib.contextmanager
+def _starting_no_device() -> Iterator[None]:
+    """Have ``torch.cuda.is_available()`` ask NVML, which starts no device (torch/cuda/__init__.py, torch 2.13)."""
+    before = os.environ.get(_NVML)
+    os.environ[_NVML] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_NVML]  # trials ask as the user's own run did
+        else:
+            os.environ[_NVML] = before
+
+
+def _import(names: Sequence[str]) -> str | None:
+    """Import modules; what went wrong, or None."""
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            return f"importing {name} raised {type(error).__name__}: {error}"
+    return None
+
+
+def unsafe() -> str | None:
+    """Why forking from this process would not be safe, or None."""
+    import torch
+
     if torch.cuda.is_initialized():
         return "a device was started while importing"
-    throwaway = os.fork()
+    throwaway = os.fork()  # OpenBLAS ends its threads before a process forks
     if throwaway == 0:
         os._exit(0)
     os.waitpid(throwaway, 0)
-    with contextlib.suppress(OSError):
-        threads = len(os.listdir("/proc/self/task"))
-        if threads != 1:
-            return f"{threads} threads are running after the imports"
+    threads = len(os.listdir("/proc/self/task"))
+    if threads != 1:
+        return f"{threads} threads are running after the imports, a fork would lose them"
+    here = os.getpid()
     canary = os.fork()
     if canary == 0:
+        _sing(here)
+    return _canary_ended(canary)
+
+
+def _sing(parent: int) -> NoReturn:
+    """The canary: operators that need OpenMP's team and the BLAS library's threads."""
+    code = 1
+    try:
+        import torch
+
+        die_with(parent)
         torch.nn.functional.cross_entropy(torch.zeros(400, 400), torch.zeros(400, dtype=torch.long))
-        os._exit(0)
+        torch.mm(torch.zeros(300, 300), torch.zeros(300, 300))
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _canary_ended(canary: int) -> str | None:
     deadline = time.monotonic() + CANARY_SECONDS
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(canary, os.WNOHANG)
-        if done:
-            return None if status == 0 else f"a first child ended with {status}"
-        select.select([], [], [], 0.01)
-    os.kill(canary, signal.SIGKILL)
-    os.waitpid(canary, 0)
-    return f"a first child hung for {CANARY_SECONDS:g} s"
-
-
-if __name__ == "__main__":
-    serve(sys.argv[1:])
+    ended = os.pidfd_open(canary)
+    try:
+        readable, _, _ = select.select([ended], [], [], max(deadline - time.monotonic(), 0))
+    finally:
+        os.close(ended)
+    if not readable:
+        os.kill(canary, signal.SIGKILL)
+    _, status = os.waitpid(canary, 0)
+    if not readable:
+        return f"a first child hung for {CANARY_SECONDS:g} s"
+    code = os.waitstatus_to_exitcode(status)
+    return None if code == 0 else f"a first child ended with {code}"
