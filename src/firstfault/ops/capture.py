@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-
-
-
+import linecache
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 from torch.utils._python_dispatch import _disable_current_modes
 
 from firstfault.case.schema import Fact
 from firstfault.case.store import write_atomically
+from firstfault.ops.literal import literal
+from firstfault.ops.statement import definitions_of, failing_statement
 from firstfault.ops.trace import Trace, tensors_in
 from firstfault.record import values
 from firstfault.record.failure import first_of
@@ -164,7 +165,7 @@ class Capture:
         error = first_of(error)
         with _disable_current_modes(), torch.no_grad():
             forms = []
-            for build in (self._nonfinite, self._public_call, self._operator, self._module, self._backward, self._statement):
+            for build in (self._nonfinite, self._collate, self._public_call, self._operator, self._module, self._backward, self._statement):
                 with contextlib.suppress(Exception):
                     built = build(error)
                     if built is not None:
@@ -186,6 +187,38 @@ class Capture:
         if line is None or len(tensors_in(call.result)) != 1:
             return None
         form = Form(kind="nonfinite", target=written.target, lines=(line,), inputs=tuple(written.kept), nonfinite="result")
+        return form, written.kept
+
+    def _collate(self, error: BaseException) -> tuple[Form, dict[str, Any]] | None:
+        """Samples that can't be put together: a loader over just these, as the failing one had it."""
+        fetching = [entry for entry in entries(error.__traceback__) if entry.tb_frame.f_code.co_filename.replace("\\", "/").endswith("_utils/fetch.py")]
+        if not fetching or "collate_fn" not in linecache.getline(fetching[-1].tb_frame.f_code.co_filename, fetching[-1].tb_lineno):
+            return None
+        names = fetching[-1].tb_frame.f_locals
+        collate = names["self"].collate_fn
+        written = _Writer()
+        samples = written.value(list(names["data"]), "sample")
+        workers = 0 if torch.utils.data.get_worker_info() is None and not _emulating_worker(error) else 1
+        options = f"batch_size={len(names['data'])}" + (f", num_workers={workers}" if workers else "")
+        imports: tuple[str, ...] = ()
+        definitions = ""
+        if collate is not torch.utils.data.default_collate:
+            needed = definitions_of(collate)
+            if needed is None:
+                return None
+            imports, definitions = needed.imports, needed.definitions
+            options += f", collate_fn={needed.source}"
+            written.kept.update(needed.values)
+        line = f"next(iter(torch.utils.data.DataLoader({samples}, {options})))"
+        form = Form(
+            kind="collate",
+            target="torch.utils.data.DataLoader",
+            lines=((line, ()),),
+            inputs=tuple(written.kept),
+            names=() if collate is torch.utils.data.default_collate else tuple(needed.values),
+            imports=imports,
+            definitions=definitions,
+        )
         return form, written.kept
 
     def _public_call(self, error: BaseException) -> tuple[Form, dict[str, Any]] | None:
@@ -251,8 +284,6 @@ class Capture:
         inside = [entry for entry in entries(error.__traceback__) if owner_of(entry.tb_frame.f_code.co_filename) == "user"]
         if not inside:
             return None
-        from firstfault.ops.statement import failing_statement
-
         found = failing_statement(inside[-1].tb_frame, inside[-1].tb_lineno)
         if found is None:
             return None
@@ -266,6 +297,14 @@ class Capture:
             definitions=found.definitions,
         )
         return form, found.values
+
+
+def _emulating_worker(error: BaseException) -> bool:
+    """Whether the fetch was made with a worker's surroundings, which have unwound by now."""
+    return any(
+        entry.tb_frame.f_code.co_name == "_next_data" and getattr(entry.tb_frame.f_locals.get("self"), "loader_workers", 0)
+        for entry in entries(error.__traceback__)
+    )
 
 
 def _needed(calls: list[Call]) -> list[Call]:
@@ -347,9 +386,11 @@ class _Writer:
         if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
             inner = ", ".join(self.value(item, f"{hint}{n}") for n, item in enumerate(value))
             return f"[{inner}]" if isinstance(value, list) else f"({inner},)" if len(value) == 1 else f"({inner})"
+        if type(value) is dict:
+            return "{" + ", ".join(f"{key!r}: {self.value(item, f'{hint}{n}')}" for n, (key, item) in enumerate(value.items())) + "}"
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim:
+            return self.value(torch.from_numpy(value.copy()), hint) + ".numpy()"
         if isinstance(value, bool) or value is None or not isinstance(value, (int, float)):
-            from firstfault.ops.literal import literal
-
             return literal(value)
         known = self._free(hint)
         self.kept[known] = value

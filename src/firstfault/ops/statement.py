@@ -38,11 +38,30 @@ def failing_statement(frame: types.FrameType, line: int) -> Statement | None:
     statement = _statement_at(tree, line) if tree is not None else None
     if statement is None:
         return None
-    needed = _Needed(frame)
+    needed = _Needed({**frame.f_globals, **frame.f_locals})
     needed.read(statement)
     source = ast.unparse(needed.rewritten(statement))
     imports = tuple(sorted({text for text in needed.imports.values() if text != "import torch"}))
     return Statement(source, imports, "\n".join(needed.sources.values()), needed.values)
+
+
+def definitions_of(function: Any) -> Statement | None:
+    """A user's function with what it needs; ``source`` is the name by which it is then known. None when it has no source."""
+    name = getattr(function, "__name__", "")
+    code = getattr(function, "__code__", None)
+    if code is None or not name.isidentifier():
+        return None
+    needed = _Needed({**function.__globals__, **_closure(function), name: function})
+    needed._name(name)
+    if name not in needed.sources and name not in needed.imports:
+        return None
+    imports = tuple(sorted({text for text in needed.imports.values() if text != "import torch"}))
+    return Statement(name, imports, "\n".join(needed.sources.values()), needed.values)
+
+
+def _closure(function: Any) -> dict[str, Any]:
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
+    return {name: cell.cell_contents for name, cell in cells}
 
 
 def _tree(filename: str) -> ast.Module | None:
@@ -75,8 +94,8 @@ def _statement_at(tree: ast.Module, line: int) -> ast.stmt | None:
 class _Needed:
     """What a statement needs: values of names and of attributes, imports, and definitions of the user's own."""
 
-    def __init__(self, frame: types.FrameType) -> None:
-        self.names = {**frame.f_globals, **frame.f_locals}
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.names = names
         self.values: dict[str, Any] = {}
         self.replaced: dict[str, str] = {}
         self.imports: dict[str, str] = {}

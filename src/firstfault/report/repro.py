@@ -15,7 +15,8 @@ from firstfault.ops.program import Program, nonfinite_check
 from firstfault.trial.signature import Signature
 
 _WIDTH = 100
-_BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
+_TELLING = 16  # characters that make a stretch of a message unlikely to be met by chance
+_FRAGMENT = 60  # characters of a message that are compared
 
 
 def repro_text(
@@ -63,7 +64,7 @@ def render(
         *(["", "import torch"] if "import torch" in imports else []),
         "",
         "try:",
-        *(f"    {line}" if line else "" for line in body),
+        *textwrap.indent("\n".join(body), "    ").splitlines(),
         "except BaseException as error:",
         '    print(f"{type(error).__name__}: {error}")',
         f"    sys.exit(1 if {condition} else 2)",
@@ -73,11 +74,11 @@ def render(
 
 
 def message_fragment(masked: str) -> str:
-    """The longest stretch of a masked message that never varies."""
+    """A stretch of a masked message that never varies: the first telling one, else the longest."""
     first_line = (masked.splitlines() or [""])[0]
     parts = [part.strip() for part in re.split(r"<(?:n|address|folder|inf)>/?", first_line)]
-    best = max(parts, key=len, default="")
-    return best[:80]
+    telling = [part for part in parts if len(part) >= _TELLING]
+    return (telling[0] if telling else max(parts, key=len, default=""))[:_FRAGMENT]
 
 
 def _notes(program: Program, conditions: Sequence[Condition]) -> list[str]:

@@ -7,6 +7,7 @@ zero; and in the end each trait that was kept is taken away once, to learn wheth
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from firstfault.trial.engine import Engine
 from firstfault.trial.outcome import Outcome
 from firstfault.trial.plan import SourcePlan
 from firstfault.trial.reduce import smallest_number, smallest_subset
-from firstfault.trial.signature import Signature, same, signature
+from firstfault.trial.signature import Signature, same, signature, unwrap_worker
 
 MAX_EXTENT = 4_096  # of a dimension whose positions are searched one by one
 _MAX_VALUES = 64  # elements of an integer tensor that are moved towards zero one by one
@@ -87,6 +88,8 @@ class Judge:
 def smallest_program(folder: Path, expected: Signature, engine: Engine, left: Callable[[], bool] = lambda: True) -> Smallest | None:
     """The smallest program for the forms captured in a trial's folder; None when no form fails on its own."""
     for program in _programs(folder):
+        if program.nonfinite is None and expected.nonfinite and _carries_nonfinite(program):
+            continue  # what is to be explained is already in its inputs
         goal = expected if program.nonfinite is None else None
         judge = Judge(engine, goal or expected, left)
         started = _started(program, judge, pinned=goal is not None)
@@ -96,9 +99,17 @@ def smallest_program(folder: Path, expected: Signature, engine: Engine, left: Ca
         conditions = tuple(_conditions(reduced, judge))
         others = tuple(sorted(judge.others, key=lambda each: -judge.others[each]))
         last = judge.outcome(reduced)
-        said = last.failure.exception.message if last and last.failure and last.failure.exception else ""
+        said = unwrap_worker("", last.failure.exception.message)[1] if last and last.failure and last.failure.exception else ""
         return Smallest(reduced, judge.expected, said, conditions, others)
     return None
+
+
+def _carries_nonfinite(program: Program) -> bool:
+    """Whether an input holds a NaN or an infinity."""
+    values = list(program.inputs.values())
+    tensors = [value for value in values if isinstance(value, torch.Tensor) and value.is_floating_point()]
+    floats = [value for value in values if isinstance(value, float)]
+    return any(not bool(torch.isfinite(tensor).all()) for tensor in tensors) or any(not math.isfinite(value) for value in floats)
 
 
 def _programs(folder: Path) -> Iterator[Program]:
@@ -342,7 +353,7 @@ def _smaller_element(program: Program, judge: Judge, name: str, position: tuple[
 def _simpler_floats(program: Program, judge: Judge) -> Program:
     """The fewest digits that still fail, for tensors whose values matter."""
     for name, tensor in program.tensors().items():
-        if not tensor.is_floating_point() or not _several_values(tensor) or not bool(torch.isfinite(tensor).all()):
+        if not tensor.is_floating_point() or not bool(torch.isfinite(tensor).all()) or not bool(tensor.any()):
             continue
         candidates = [program.with_input(name, _like(tensor, _rounded(tensor, digits))) for digits in (1, 2, 3)]
         candidates = [each for each in candidates if not torch.equal(each.inputs[name], tensor)]
@@ -377,11 +388,11 @@ def _with_template(program: Program, number: int, template: str) -> Program:
 def _shorter_calls(template: str) -> Iterator[str]:
     """The call with fewer arguments: cut from the back, most first; then without one named argument each."""
     start = template.find("(")
-    if start < 0 or not template.endswith(")") or template[:start].strip(".@{}_").replace(".", "").isidentifier() is False:
+    if not re.fullmatch(r"[\w.@{}]+\(.*\)", template, re.DOTALL):
         return
     arguments = _split(template[start + 1 : -1])
     named = [number for number, argument in enumerate(arguments) if re.match(r"\w+=[^=]", argument)]
-    kept = [arguments[:count] for count in range(1, len(arguments))]
+    kept = [arguments[:count] for count in range(len(arguments))]
     kept += [arguments[:number] + arguments[number + 1 :] for number in named[:-1]]
     yield from (f"{template[:start]}({', '.join(each)})" for each in kept)
 
