@@ -105,7 +105,7 @@ def _limit_memory(limit: int) -> None:
 
 
 def _run(plan: Plan, folder: Path) -> Outcome:
-    if plan.variant is not None:
+    if plan.variant is not None and plan.variant.settings:
         from firstfault.trial.variant import apply
 
         apply(plan.variant)

@@ -47,8 +47,8 @@ log = logging.getLogger("firstfault.trial")
 class Engine:
     """Owns the zygote and at most ``jobs`` trials at once. A context manager: nothing of it outlives the block.
 
-    Equal plans are run once as long as the source that they run stays what it is; trials that were lost or timed out
-    are run again. What else a trial reads, its data above all, is taken to stay the same for the engine's life.
+    The outcome of an equal plan is taken as long as the source that it ran stays what it is; trials that were lost or
+    timed out are run again. What else a trial reads, its data above all, is taken to stay the same for the engine's life.
 
     Ctrl-C kills what runs and goes on as KeyboardInterrupt; finished outcomes are kept, so the same engine asked the
     same again continues where it was.
@@ -155,24 +155,25 @@ class Engine:
                 "a trial was asked of a closed engine; keep the engine open while steps run"
             )
         trial = _Trial(plan, identity(plan))
-        known = self._outcome_of(trial)
-        if known is not None:
-            trial.future.set_result(known)
-        else:
+        if not self._known_already(trial):
             self._flying.add(trial)
             trial.future.add_done_callback(lambda _: self._flying.discard(trial))
             trial.queued = self._pool.submit(self._fly, trial)
         return trial
 
-    def _outcome_of(self, trial: _Trial) -> Outcome | None:
-        """The outcome of an equal plan, if what its instruments wrote is still there."""
+    def _known_already(self, trial: _Trial) -> bool:
+        """Give the trial the outcome of an equal one, if what its instruments wrote is still there."""
         with self._lock:
             known = self._known.get(trial.identity or "")
-        gone = known is not None and trial.plan.instruments and not Path(known.folder or "").is_dir()
-        return None if gone else known
+        if known is None or (trial.plan.instruments and not Path(known.folder or "").is_dir()):
+            return False
+        trial.future.set_result(known)
+        return True
 
     def _fly(self, trial: _Trial) -> None:
         """Run one trial in a thread of the pool."""
+        if self._known_already(trial):  # an equal one was in flight when this one was asked for
+            return
         try:
             outcome = self._execute(trial)
             with self._lock:
