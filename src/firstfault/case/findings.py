@@ -43,7 +43,11 @@ class Replay(Finding, kw_only=True):
 
 
 class Argument(Fact, kw_only=True):
-    """One argument of an operator: a tensor's description, or the text of a plain value."""
+    """One argument of an operator: a tensor's description, or the text of a plain value.
+
+    ``origin`` tells what the tensor is: a leaf of the batch, a parameter or buffer by its name, or the operator that
+    made it.
+    """
 
     name: str
     shape: tuple[int, ...] | None = None
@@ -53,14 +57,16 @@ class Argument(Fact, kw_only=True):
     value: str | None = None
     minimum: float | None = None
     maximum: float | None = None
+    origin: str | None = None
 
 
 class Element(Fact, kw_only=True):
     """One element at fault: where in the argument, its value, and where in the batch and data set it came from.
 
     ``leaf`` is the path of the batch leaf, ``position`` the sample's place in the batch, ``sample`` its data-set
-    index; ``within`` is the index inside the sample; ``changed_by`` lists the operators that changed the value on the
-    way, oldest first, each as ``'operator: before -> after'``.
+    index; ``within`` is the index inside the sample's tensor and ``path`` the whole way inside the sample as the data set
+    returned it (``"['labels'][16][5]"``); ``changed_by`` lists the operators that changed the value on the way, oldest
+    first, each as ``'operator: before -> after'``.
     """
 
     index: tuple[int, ...]
@@ -69,6 +75,7 @@ class Element(Fact, kw_only=True):
     position: int | None = None
     sample: Any = None
     within: tuple[int, ...] | None = None
+    path: str | None = None
     changed_by: tuple[str, ...] = ()
 
 
@@ -93,7 +100,11 @@ class Operation(Fact, kw_only=True):
 
 
 class Locate(Finding, kw_only=True):
-    """Where the failure began, which may differ from where it was seen."""
+    """Where the failure began, which may differ from where it was seen.
+
+    ``forward`` is the line of the forward operator, for a failure in backward. ``made_at`` is where a tensor that doesn't
+    fit (another device or dtype) was made, ``changed_at`` where a tensor that backward needs was changed or freed.
+    """
 
     operator: str | None = None
     began: Frame | None = None

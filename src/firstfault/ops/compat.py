@@ -1,29 +1,65 @@
 """Every private attribute of torch that operator traces rely on, each behind one function.
 
 Versions seen: torch 2.13.0 (CPU). ``tests/ops/test_ops_compat.py`` fails with the name when another version moved it.
+Files are relative to torch's folder.
 """
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 
 def current_autograd_node() -> Any:
-    """The node whose backward runs in this thread, or None (torch/csrc/autograd/python_engine.cpp)."""
+    """The node whose backward runs in this thread, or None (csrc/autograd/python_engine.cpp)."""
     return torch._C._current_autograd_node()
 
 
+def current_graph_task() -> int:
+    """The number of the backward pass that runs in this thread, -1 outside of one (csrc/autograd/python_engine.cpp)."""
+    return torch._C._current_graph_task_id()
+
+
 def next_sequence_number() -> int:
-    """The number that the next autograd node of this thread will have (torch/csrc/autograd/init.cpp)."""
+    """The number that the next autograd node of this thread will have (csrc/autograd/init.cpp)."""
     return torch._C._autograd._get_sequence_nr()
 
 
 def sequence_number(node: Any) -> int:
+    """The number that an autograd node got when it was made; later ones run first."""
     return node._sequence_nr()
 
 
+def version_of(tensor: Any) -> int:
+    """How often a tensor's memory was changed in place; tensors made under inference mode have no count."""
+    return -1 if tensor.is_inference() else tensor._version
+
+
 def schema_of(operator: Any) -> Any:
-    """The schema of an ``OpOverload`` (torch/_ops.py)."""
-    return operator._schema
+    """The schema of an ``OpOverload`` (_ops.py); None for higher-order operators, which have none."""
+    return getattr(operator, "_schema", None)
+
+
+def is_pointwise(operator: Any) -> bool:
+    """Whether an operator computes element by element (torch.Tag.pointwise, from aten/src/ATen/native/tags.yaml)."""
+    return torch.Tag.pointwise in getattr(operator, "tags", ())
+
+
+def module_call_code() -> types.CodeType:
+    """The code of ``Module._call_impl``, whose frame shows that a module's call is in progress (nn/modules/module.py)."""
+    return torch.nn.Module._call_impl.__code__  # type: ignore[attr-defined]
+
+
+def engine_code() -> types.CodeType:
+    """The code that every backward pass is started from (autograd/graph.py)."""
+    from torch.autograd.graph import _engine_run_backward
+
+    return _engine_run_backward.__code__
+
+
+def without_modes() -> Any:
+    """A context in which no dispatch mode sees what is computed (utils/_python_dispatch.py)."""
+    return _disable_current_modes()

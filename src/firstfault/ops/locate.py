@@ -2,178 +2,325 @@
 
 Entered around a trial's script, it writes ``locate.json`` (a :class:`firstfault.case.findings.Locate`) into the trial's
 folder when the failure comes.
+
+On the host an operator raises where it runs, so its contracts are checked afterwards. A device reports late and can't be
+read any more once an assertion has fired, so there contracts are checked, and elements followed back, before the launch.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
-import types
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from firstfault.case.findings import Argument, Element, Locate, Operation, Violation
 from firstfault.case.schema import Frame
 from firstfault.case.store import write_atomically
-from firstfault.ops import contracts
-from firstfault.ops.provenance import Origins, Source
-from firstfault.ops.trace import Place, Record, Trace, tensors_in
+from firstfault.ops import compat, contracts
+from firstfault.ops.backward import Changed, Freed, autograd_fault
+from firstfault.ops.calls import Call, call_in_progress
+from firstfault.ops.memory import has_address
+from firstfault.ops.provenance import Origins
+from firstfault.ops.samples import Samples
+from firstfault.ops.trace import Record, Trace, frame_at, tensors_in
 from firstfault.record.failure import first_of, modules_in_progress
-from firstfault.record.frames import frame_of
+from firstfault.record.frames import frames_of, innermost_user_frame
 from firstfault.trial import events
 
 TRAIL = 12  # operators around the failure that a finding keeps
 MAX_VALUE = 120  # characters of a plain argument
-_MAX_SOURCES = 20_000
-_MODIFIED = re.compile(r"modified by an inplace operation: \[[\w.]+ \[?([\d, ]*)\]?\]")
+MAX_TENSORS = 16  # of a list argument that are described
+# Operators that only report what an earlier one found out.
+_REPORTERS = frozenset({"aten._linalg_check_errors", "aten._assert_async", "aten._assert_scalar"})
+_LATE = re.compile(
+    r"device-side assert|CUDA error|HIP error|CUDNN_STATUS|CUBLAS_STATUS|illegal memory access|unspecified launch failure"
+)
+_MISFIT = re.compile(
+    r"same device|same dtype|expected .* (?:dtype|type|scalar type|device)|to have (?:the same|one of)",
+    re.IGNORECASE,
+)
 
 
 @contextlib.contextmanager
 def locate_instrument(folder: Path, plan: Any) -> Iterator[None]:
     """Trace the operators of a trial and write what was found at its failure."""
-    finder = Finder(folder)
+    with _locating(Finder(folder)):
+        yield
+
+
+@contextlib.contextmanager
+def synchronized_instrument(folder: Path, plan: Any) -> Iterator[None]:
+    """As above, and wait for the device after each operator, so that it reports where the failure happened."""
+    with _locating(Finder(folder, synchronize=True)):
+        yield
+
+
+@contextlib.contextmanager
+def light_instrument(folder: Path, plan: Any) -> Iterator[None]:
+    """As the first, without keeping a tensor: for failures that a little more memory would change."""
+    with _locating(Finder(folder, keep=False)):
+        yield
+
+
+@contextlib.contextmanager
+def _locating(finder: Finder) -> Iterator[None]:
     stop = events.listen(finder)
     try:
-        with finder.trace:
+        with _eager(), finder.trace:
             yield
     finally:
         stop()
 
 
+@contextlib.contextmanager
+def _eager() -> Iterator[None]:
+    """Run ``torch.compile``d code as it was written: a compiled region has neither lines nor operators of its own."""
+    if "torch._dynamo" in sys.modules:
+        with torch.compiler.set_stance("force_eager"):
+            yield
+    else:
+        os.environ["TORCH_COMPILE_DISABLE"] = (
+            "1"  # read when torch._dynamo is imported (torch/_dynamo/config.py)
+        )
+        yield
+
+
 class Finder:
     """Listens to the trial's events while the trace runs."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, synchronize: bool = False, keep: bool = True) -> None:
         self.folder = folder
-        self.violated: list[tuple[Record, tuple[contracts.Broken, ...]]] = []
-        self.samples: list[Source] = []
-        self.leaves: list[Source] = []
-        self.indices: Sequence[Any] | None = None
-        self.trace = Trace(check=self._check)
-
-    def _check(self, record: Record) -> None:
-        if contracts.has_contract(record.name):
-            with _disable_current_modes():
-                broken = contracts.check(record.name, contracts.bind(record.operator, record.args, record.kwargs))
-            if broken:
-                self.violated.append((record, broken))
+        self.samples = Samples()
+        self.method = (
+            "operator trace"
+            + (", synchronised" if synchronize else "")
+            + ("" if keep else ", no tensors kept")
+        )
+        self.violated: list[tuple[Record, Locate]] = []
+        self.trace = Trace(check=self._check, after=wait_for if synchronize else None, keep=keep)
 
     # ---- the trial's events ---------------------------------------------------------------------------------------
 
     def sample_fetched(self, position: int, sample: Any, value: Any) -> None:
         if position == 0:
             self.trace.restart()
-            self.samples, self.leaves, self.indices, self.violated = [], [], None, []
-        for path, tensor in _tensors_with_paths(value, ""):
-            if len(self.samples) < _MAX_SOURCES:
-                self.samples.append(Source(tensor, path, position, sample))
+            self.samples, self.violated = Samples(), []
+        self.samples.fetched(position, sample, value, self.trace.count)
 
     def batch_handed_out(self, batch: Any, samples: Sequence[Any] | None) -> None:
-        self.leaves = [Source(tensor, path) for path, tensor in _tensors_with_paths(batch, "")]
-        self.indices = samples
+        self.samples.handed_out(batch, samples, self.trace.count)
 
     def failed(self, error: BaseException) -> None:
-        with _disable_current_modes():
-            finding = self._finding(first_of(error))
+        with compat.without_modes(), torch.no_grad():
+            finding = self.finding(first_of(error))
         write_atomically(self.folder / "locate.json", msgspec.json.encode(finding))
+
+    def _check(self, record: Record) -> None:
+        """Before a launch on a device that reports late: what breaks a contract is followed back while it can be read."""
+        if not contracts.has_contract(record.name) or not _on_device(record):
+            return
+        with compat.without_modes(), torch.no_grad():
+            broken = contracts.check(record.name, contracts.bind(record.operator, record.args, record.kwargs))
+            if broken:
+                self.violated.append((record, self._of_operator(record, None, broken)))
 
     # ---- the finding ----------------------------------------------------------------------------------------------
 
-    def _finding(self, error: BaseException) -> Locate:
+    def finding(self, error: BaseException) -> Locate:
+        """Where an error began, from what was traced up to now."""
         raised = self.trace.raised
         record = raised[0] if raised is not None and raised[1] is error else None
-        if record is None and self.violated:
-            record = self.violated[-1][0] if not _python_raised(error) else None
-        trail = tuple(_operation(each) for each in list(self.trace.records)[-TRAIL:])
-        modified = _MODIFIED.search(str(error))
-        if record is None and modified is not None:
-            return self._modified_in_place(modified[1], trail)
-        if record is None:
-            return Locate(trail=trail, module=_innermost_module(error), method="operator trace")
-        forward = self.trace.forward_of(record)
-        return Locate(
-            operator=record.name,
-            began=_frame(record.place),
-            module=_innermost_module(error) or record.module,
-            forward=_frame(forward[0]) if forward is not None else None,
-            arguments=tuple(_arguments(record)),
-            violations=tuple(self._violations(record)),
-            trail=trail,
-            method="operator trace",
+        early = next((found for each, found in self.violated if each is record), None)
+        if early is None and self.violated and _reports_late(error, record):
+            early = self.violated[0][1]
+        if early is not None:
+            finding = early
+        elif record is not None:
+            finding = self._of_operator(self._reported(record), error, None)
+        elif (fault := autograd_fault(error, self.trace)) is not None:
+            finding = self._of_autograd(fault, error)
+        else:
+            finding = self._of_call(call_in_progress(error.__traceback__), error)
+        module = _innermost_module(error) if early is None else None
+        return msgspec.structs.replace(
+            finding,
+            began=finding.began or _user_frame(error),
+            module=module or finding.module,
+            trail=tuple(self._operation(each) for each in list(self.trace.records)[-TRAIL:]),
+            method=self.method,
         )
 
-    def _violations(self, record: Record) -> Iterator[Violation]:
-        broken = next((found for each, found in self.violated if each is record), ())
+    def _of_operator(
+        self, record: Record, error: BaseException | None, broken: Sequence[contracts.Broken] | None
+    ) -> Locate:
+        """An operator that raised, or that breaks a contract and is about to be launched."""
+        bound = contracts.bind(record.operator, record.args, record.kwargs)
+        if broken is None:
+            broken = contracts.check(record.name, bound) if contracts.has_contract(record.name) else ()
+        forward = self.trace.forward_of(record.sequence)
+        stray = _stray(record, broken, error)
+        maker = self._maker(stray, record) if stray is not None else None
+        return Locate(
+            operator=record.name,
+            began=frame_at(record.place),
+            module=self.trace.module_name(record.module),
+            forward=frame_at(forward[0]) if forward is not None else None,
+            arguments=tuple(self._arguments(bound, record)),
+            violations=tuple(self._violations(record, bound, broken)),
+            made_at=frame_at(maker.place) if maker is not None else None,
+        )
+
+    def _of_autograd(self, fault: Changed | Freed, error: BaseException) -> Locate:
+        forward = fault.forward
+        line = frame_at(forward[0]) if forward is not None else None
+        module = self.trace.module_name(forward[2]) if forward is not None else None
+        if isinstance(fault, Freed):
+            operator = forward[1] if forward is not None else None
+            return Locate(
+                operator=operator,
+                began=_user_frame(error),
+                forward=line,
+                module=module,
+                changed_at=frame_at(fault.freed_at),
+            )
+        change = fault.change
+        if change is None:
+            return Locate(operator=forward[1] if forward is not None else None, forward=line, module=module)
+        changed_at = frame_at(change.place)
+        bound = contracts.bind(change.operator, change.args, change.kwargs)
+        return Locate(
+            operator=change.name,
+            began=changed_at,
+            changed_at=changed_at,
+            forward=line,
+            module=self.trace.module_name(change.module) or module,
+            arguments=tuple(self._arguments(bound, change)),
+        )
+
+    def _of_call(self, call: Call | None, error: BaseException) -> Locate:
+        if call is None:
+            return Locate()
+        return Locate(operator=call.operator, arguments=tuple(_flat_arguments(call.arguments)))
+
+    def _reported(self, record: Record) -> Record:
+        """The operator whose failure another one only reports."""
+        if record.name not in _REPORTERS:
+            return record
+        earlier = [
+            each for each in self.trace.records if each.number < record.number and each.name not in _REPORTERS
+        ]
+        return earlier[-1] if earlier else record
+
+    # ---- its parts ------------------------------------------------------------------------------------------------
+
+    def _violations(
+        self, record: Record, bound: dict[str, Any], broken: Sequence[contracts.Broken]
+    ) -> Iterator[Violation]:
         if not broken:
             return
-        origins = Origins(self.trace.records, self.samples, self.leaves, self.indices)
-        bound = contracts.bind(record.operator, record.args, record.kwargs)
+        origins = Origins(self.trace.records, self.samples)
         for breach in broken:
-            tensor = bound[breach.argument]
-            tensor = tensor[breach.part] if breach.part is not None else tensor
+            tensor = bound.get(breach.argument)
+            if breach.part is not None and isinstance(tensor, (list, tuple)):
+                tensor = tensor[breach.part]
+            elements = [
+                _followed(origins, tensor, index, value, record.number)
+                for index, value in zip(breach.indices, breach.values, strict=True)
+            ]
             yield Violation(
                 contract=breach.contract,
                 argument=breach.argument,
                 allowed=breach.allowed,
-                elements=tuple(_traced(origins, tensor, index, value) for index, value in zip(breach.indices, breach.values, strict=True)),
+                elements=tuple(elements),
                 count=breach.count,
                 note=breach.note,
             )
 
-    def _modified_in_place(self, shape_text: str, trail: tuple[Operation, ...]) -> Locate:
-        """An in-place change of what backward needs: which line changed it, and which forward operator had saved it."""
-        shape = tuple(int(number) for number in shape_text.split(",") if number.strip())
-        records = list(self.trace.records)
-        changes = [
-            (number, record)
-            for number, record in enumerate(records)
-            if record.name.endswith("_") and record.place is not None and any(tuple(t.shape) == shape for t in tensors_in(record.args[:1]))
-        ]
-        for number, change in reversed(changes):
-            changed = tensors_in(change.args[:1])[0].untyped_storage().data_ptr()
-            for earlier in reversed(records[:number]):
-                touched = [t for t in (*tensors_in(list(earlier.args)), *tensors_in(earlier.result)) if t.layout == torch.strided]
-                if earlier.name not in _VIEWS and any(t.untyped_storage().data_ptr() == changed for t in touched):
-                    return Locate(
-                        operator=earlier.name,
-                        began=_frame(change.place),
-                        changed_at=_frame(change.place),
-                        forward=_frame(earlier.place),
-                        module=earlier.module,
-                        arguments=tuple(_arguments(earlier)),
-                        trail=trail,
-                        method="operator trace",
-                    )
-        return Locate(trail=trail, method="operator trace")
+    def _arguments(self, bound: dict[str, Any], record: Record) -> Iterator[Argument]:
+        for argument, tensor in _flat_with_tensors(bound.items()):
+            if tensor is None:
+                yield argument
+            else:
+                yield msgspec.structs.replace(argument, origin=self._origin(tensor, record))
+
+    def _origin(self, tensor: torch.Tensor, record: Record) -> str | None:
+        """What a tensor is, in words: a leaf of the batch, a parameter, or some operator's result."""
+        leaf = next((leaf for leaf in self.samples.leaves if _same_memory(leaf.tensor, tensor)), None)
+        if leaf is not None:
+            return f"batch{leaf.path}"
+        for module in self.trace.outermost_modules():
+            for kind, named in (("parameter", module.named_parameters()), ("buffer", module.named_buffers())):
+                for name, each in named:
+                    if _same_memory(each, tensor):
+                        return f"{kind} {name}"
+        maker = self._maker(tensor, record)
+        if maker is None:
+            return None
+        frame = frame_at(maker.place)
+        return maker.name if frame is None else f"{maker.name} at {Path(frame.file).name}:{frame.line}"
+
+    def _maker(self, tensor: torch.Tensor, record: Record) -> Record | None:
+        """The operator that made a tensor's memory."""
+        for each in reversed(self.trace.records):
+            if (
+                each.number < record.number
+                and each.facts.makes
+                and any(_same_memory(made, tensor) for made in tensors_in(each.result))
+            ):
+                return each
+        return None
+
+    def _operation(self, record: Record) -> Operation:
+        return Operation(
+            operator=record.name,
+            shapes=tuple(
+                _text(tensor) for tensor in tensors_in([*record.args, *record.kwargs.values()])[:MAX_TENSORS]
+            ),
+            line=frame_at(record.place),
+            module=self.trace.module_name(record.module),
+        )
 
 
-_VIEWS = frozenset({"aten.detach", "aten.alias", "aten.view", "aten.slice", "aten.select", "aten.t", "aten.transpose", "aten.permute", "aten.expand", "aten.unsqueeze", "aten.squeeze"})
+# ---- devices --------------------------------------------------------------------------------------------------------
 
 
-def _traced(origins: Origins, tensor: torch.Tensor, index: tuple[int, ...], value: Any) -> Element:
-    try:
-        return msgspec.structs.replace(origins.element(tensor, index, value), index=index)
-    except Exception:
-        return Element(index=index, value=value)
+def wait_for(record: Record) -> None:
+    """Wait until the devices of an operator's tensors have done what they were given; their errors surface here."""
+    devices = {tensor.device for tensor in tensors_in([*record.args, *record.kwargs.values(), record.result])}
+    for device in devices:
+        if device.type not in ("cpu", "meta"):
+            torch.get_device_module(device).synchronize()
 
 
-def _python_raised(error: BaseException) -> bool:
-    """Whether Python code raised it, so that no operator can have been the one."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    if traceback is None:
-        return False
-    import linecache
+def _on_device(record: Record) -> bool:
+    return any(
+        tensor.device.type not in ("cpu", "meta")
+        for tensor in tensors_in([*record.args, *record.kwargs.values()])
+    )
 
-    line = linecache.getline(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno).strip()
-    return line.startswith(("raise ", "assert "))
+
+def _reports_late(error: BaseException, record: Record | None) -> bool:
+    """Whether an error may stem from an earlier operator than the one that raised it."""
+    late_type = getattr(torch, "AcceleratorError", None)  # torch 2.8 and newer
+    return (late_type is not None and isinstance(error, late_type)) or bool(_LATE.search(str(error)))
+
+
+# ---- descriptions ---------------------------------------------------------------------------------------------------
+
+
+def _followed(origins: Origins, tensor: Any, index: tuple[int, ...], value: Any, before: int) -> Element:
+    """An element at fault with its origin; what can't be followed is at least named."""
+    if isinstance(tensor, torch.Tensor):
+        with contextlib.suppress(Exception):
+            return origins.element(tensor, index, value, before)
+    return Element(index=index, value=value)
 
 
 def _innermost_module(error: BaseException) -> str | None:
@@ -181,39 +328,62 @@ def _innermost_module(error: BaseException) -> str | None:
     return modules[-1] if modules else None
 
 
-def _frame(place: Place | None) -> Frame | None:
-    if place is None:
+def _user_frame(error: BaseException) -> Frame | None:
+    return innermost_user_frame(frames_of(error.__traceback__))
+
+
+def _same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if not has_address(one) or not has_address(other) or one.device != other.device:
+        return False
+    pointer = one.untyped_storage().data_ptr()
+    return pointer != 0 and pointer == other.untyped_storage().data_ptr()
+
+
+def _stray(
+    record: Record, broken: Sequence[contracts.Broken], error: BaseException | None
+) -> torch.Tensor | None:
+    """The tensor argument that doesn't fit the others, where the failure is about devices or dtypes."""
+    tensors = tensors_in([*record.args, *record.kwargs.values()])
+    about = broken[0].argument if broken and not broken[0].indices else None
+    if about is not None:
+        found = tensors_in(contracts.bind(record.operator, record.args, record.kwargs).get(about))
+        return found[broken[0].part or 0] if found else None
+    if error is None or not _MISFIT.search(str(error)):
         return None
-    code: types.CodeType = place[0]
-    return frame_of(code, place[1])
+    for trait in (lambda each: each.device, lambda each: each.dtype):
+        kinds = [trait(tensor) for tensor in tensors if tensor.ndim]
+        if len(set(kinds)) > 1:
+            rarest = min(dict.fromkeys(kinds), key=kinds.count)
+            return next(tensor for tensor in tensors if tensor.ndim and trait(tensor) == rarest)
+    return None
 
 
-def _operation(record: Record) -> Operation:
-    return Operation(
-        operator=record.name,
-        shapes=tuple(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in tensors_in(list(record.args))),
-        line=_frame(record.place),
-        module=record.module,
-    )
+def _flat_arguments(named: Any) -> Iterator[Argument]:
+    for argument, _ in _flat_with_tensors(named):
+        yield argument
 
 
-def _arguments(record: Record) -> Iterator[Argument]:
-    for name, value in contracts.bind(record.operator, record.args, record.kwargs).items():
+def _flat_with_tensors(named: Any) -> Iterator[tuple[Argument, torch.Tensor | None]]:
+    for name, value in named:
         tensors = tensors_in(value)
         if isinstance(value, torch.Tensor):
-            yield _tensor_argument(name, value)
+            yield _described(name, value), value
         elif tensors:
-            yield from (_tensor_argument(f"{name}[{number}]", tensor) for number, tensor in enumerate(tensors[:16]))
+            yield from (
+                (_described(f"{name}[{number}]", tensor), tensor)
+                for number, tensor in enumerate(tensors[:MAX_TENSORS])
+            )
         else:
-            yield Argument(name=name, value=repr(value)[:MAX_VALUE])
+            yield Argument(name=name, value=repr(value)[:MAX_VALUE]), None
 
 
-def _tensor_argument(name: str, tensor: torch.Tensor) -> Argument:
-    strided = tensor.layout == torch.strided and not tensor.is_nested
+def _described(name: str, tensor: torch.Tensor) -> Argument:
+    strided = has_address(tensor)
     minimum = maximum = None
-    if strided and tensor.numel() and tensor.device.type == "cpu" and not tensor.is_complex() and not tensor.is_quantized:
-        with contextlib.suppress(RuntimeError):
-            minimum, maximum = float(tensor.min()), float(tensor.max())
+    if strided and tensor.numel() and not tensor.is_complex():
+        with contextlib.suppress(RuntimeError):  # a dtype without an order, or a device that is dead
+            low, high = torch.aminmax(tensor.detach())
+            minimum, maximum = float(low), float(high)
     return Argument(
         name=name,
         shape=tuple(tensor.shape) if not tensor.is_nested else None,
@@ -225,23 +395,6 @@ def _tensor_argument(name: str, tensor: torch.Tensor) -> Argument:
     )
 
 
-def _tensors_with_paths(value: Any, path: str) -> list[tuple[str, torch.Tensor]]:
-    """The tensors of a sample or a batch with the path to each; NumPy arrays as tensors over the same memory."""
-    if isinstance(value, torch.Tensor):
-        return [(path, value)]
-    if isinstance(value, np.ndarray):
-        try:
-            return [(path, torch.from_numpy(value))]
-        except (TypeError, ValueError):
-            return []
-    if isinstance(value, dict):
-        children = [(f"{path}[{key!r}]", item) for key, item in value.items()]
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        children = [(f"{path}.{name}", item) for name, item in zip(value._fields, value, strict=True)]
-    elif isinstance(value, (list, tuple)):
-        children = [(f"{path}[{number}]", item) for number, item in enumerate(value)]
-    elif hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value):
-        children = [(f"{path}.{name}", item) for name, item in vars(value).items()]
-    else:
-        return []
-    return [found for child_path, child in children for found in _tensors_with_paths(child, child_path)]
+def _text(tensor: torch.Tensor) -> str:
+    shape = "?" if tensor.is_nested else ", ".join(str(extent) for extent in tensor.shape)
+    return f"{str(tensor.dtype).removeprefix('torch.')}[{shape}]"

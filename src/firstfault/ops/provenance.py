@@ -1,42 +1,57 @@
 """Where an element came from: back from an operator's argument to the batch, the sample and the place within it.
 
-Views need no rule at all: an element is a place in memory, whoever looks at it. An operator that moved elements is run
-once more on labels instead of values, which tells for each result where it was taken from, for any operator. An
-operator that computed new values is named, with the value before and after, and followed through its first operand.
+Views need no rule: an element is a place in memory, whoever looks at it. So the search goes from an address to the last
+operator that wrote it, from there to the element of its arguments that it was taken from or computed from
+(:mod:`firstfault.ops.movement`), and so on until the address lies in a tensor of a sample or of the batch. Where an
+operator mixes many elements, the search goes on with all of them at once, for the sample alone
+(:mod:`firstfault.ops.influence`).
 """
 
 from __future__ import annotations
 
-import itertools
+import math
+import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from firstfault.case.findings import Element
+from firstfault.ops import compat, influence, movement
+from firstfault.ops.again import results_of
+from firstfault.ops.memory import Address, Index, address_of, has_address, index_at, span_of
+from firstfault.ops.movement import Movements, Taken
+from firstfault.ops.samples import Leaf, Samples, Source
 from firstfault.ops.trace import Record, tensors_in
 
-MAX_STEPS = 64  # operators that are followed back for one element
-# Arguments that say where to take from, not what: labels never stand in for them.
-_PLACES = frozenset({"index", "indices", "mask", "condition", "offsets", "dim", "sorted_indices", "batch_sizes"})
-_CONVERTS = frozenset({"aten._to_copy", "aten.to", "aten.clone", "aten.contiguous", "aten.lift_fresh", "aten.lift_fresh_copy", "aten.alias", "aten.detach"})
-_COPIES = frozenset({"aten.copy_", "aten.copy"})
-
-Address = tuple[int, int]  # a storage, and an element's byte in it
+_FRESH = re.compile(r"aten\.(new_\w+|\w+_like)$")  # operators that take only a shape from their arguments
+_HALF_PRECISION = 1e-2  # bfloat16 keeps 8 bits
+MAX_STEPS = 200  # operators that are looked at for one element
+MAX_SHOWN = 12  # operators that changed the value, as named in the finding
 
 
-class Source:
-    """A tensor that data starts from: one of a sample, or a leaf of the batch."""
+class Origin(NamedTuple):
+    """What a search ended at. ``changed`` has the operators that changed the value, newest first."""
 
-    __slots__ = ("path", "position", "sample", "tensor")
+    source: Source | None = None
+    within: Index = ()
+    leaf: Leaf | None = None
+    place: Index = ()
+    changed: tuple[str, ...] = ()
+    made: tuple[Record, torch.Tensor, Index] | None = None
+    mixed: tuple[Record, torch.Tensor, Index] | None = None
 
-    def __init__(self, tensor: torch.Tensor, path: str, position: int | None = None, sample: Any = None) -> None:
-        self.tensor = tensor
-        self.path = path
-        self.position = position
-        self.sample = sample
+    def found(self) -> bool:
+        """Whether it ended at a sample or at the batch."""
+        return self.source is not None or self.leaf is not None
+
+
+class _Writer(NamedTuple):
+    number: int
+    record: Record
+    tensor: torch.Tensor
+    first: int
+    stop: int
 
 
 class Origins:
@@ -44,239 +59,243 @@ class Origins:
 
     Args:
         records: the operators in the order in which they ran.
-        samples: tensors that the data set returned, with their position in the batch.
-        leaves: tensors of the batch as it was handed out.
-        indices: the batch's data-set indices, if it has any.
+        samples: what the data set returned and what the batch was made of.
     """
 
-    def __init__(
-        self, records: Iterable[Record], samples: Sequence[Source], leaves: Sequence[Source], indices: Sequence[Any] | None
-    ) -> None:
+    def __init__(self, records: Iterable[Record], samples: Samples) -> None:
         self.records = list(records)
         self.samples = samples
-        self.leaves = leaves
-        self.indices = indices
-        self.writers: dict[int, list[tuple[int, torch.Tensor]]] = {}
-        for number, record in enumerate(self.records):
+        self.movements = Movements()
+        self.writers: dict[str, list[_Writer]] = {}
+        for record in self.records:
             for tensor in _written(record):
-                self.writers.setdefault(_storage(tensor), []).append((number, tensor))
+                self.writers.setdefault(str(tensor.device), []).append(
+                    _Writer(record.number, record, tensor, *span_of(tensor))
+                )
 
-    def element(self, tensor: torch.Tensor, index: tuple[int, ...], value: Any) -> Element:
-        """The origin of ``tensor[index]`` as an element of a finding."""
-        changed: list[str] = []
-        before = len(self.records)
-        leaf: tuple[Source, tuple[int, ...]] | None = None
-        for _ in range(MAX_STEPS):
-            address = _address(tensor, index)
-            leaf = leaf or _covering(self.leaves, address)
-            sample = _covering(self.samples, address)
-            if sample is not None:
-                return self._from_sample(index_of=index, value=value, leaf=leaf, sample=sample, changed=changed)
-            step = self._back(address, before)
-            if step is None:
-                break
-            before, record, result, place = step
-            came_from = _taken_from(record, result, place)
-            if came_from is None:
-                source = _operand(record, result, place)
-                made = f"{record.name}: made {_item(result, place)}"
-                if source is None:
-                    changed.append(made)
-                    return self._made(value, leaf, changed, result, place)
-                tensor, index = source
-                changed.append(f"{record.name}: {_item(tensor, index)} -> {_item(result, place)}")
-            else:
-                tensor, index = came_from
-        return self._from_leaf(value, leaf, changed)
+    def element(self, tensor: torch.Tensor, index: Index, value: Any, before: int) -> Element:
+        """The origin of ``tensor[index]`` as it stood before the operator with number ``before``.
 
-    def _back(self, address: Address, before: int) -> tuple[int, Record, torch.Tensor, tuple[int, ...]] | None:
-        """The last operator before ``before`` that wrote the element at an address, and where in its result."""
-        for number, tensor in reversed(self.writers.get(address[0], [])):
-            if number < before:
-                place = _index_at(tensor, address[1])
+        A leaf and a sample are named only when the element was followed to them; ``within`` and ``path`` only when it
+        is one element of the sample.
+        """
+        with compat.without_modes(), torch.no_grad():
+            origin = _Search(self, before).follow(tensor, index, before)
+            return self._described(origin, index, value)
+
+    # ---- the search's questions -----------------------------------------------------------------------------------
+
+    def last_writer(self, address: Address, before: int) -> tuple[_Writer, Index] | None:
+        """The last operator before a number that wrote an address, and where in its result that is."""
+        for writer in reversed(self.writers.get(address.device, ())):
+            if writer.number < before and writer.first <= address.byte < writer.stop:
+                place = index_at(writer.tensor, address)
                 if place is not None:
-                    return number, self.records[number], tensor, place
+                    return writer, place
         return None
 
-    # ---- results --------------------------------------------------------------------------------------------------
+    def value(self, tensor: torch.Tensor, index: Index, before: int) -> Any:
+        """The value of ``tensor[index]`` just before an operator; None when it can't be known any more.
 
-    def _from_sample(
-        self, *, index_of: tuple[int, ...], value: Any, leaf: Any, sample: tuple[Source, tuple[int, ...]], changed: list[str]
-    ) -> Element:
-        source, within = sample
-        return Element(
-            index=index_of,
-            value=value,
-            leaf=leaf[0].path if leaf is not None else None,
-            position=source.position,
-            sample=source.sample,
-            within=within,
-            changed_by=tuple(reversed(changed)),
-        )
+        Memory shows what the last operator left there. If one wrote the element since, the copy taken before it helps.
+        """
+        address = address_of(tensor, index)
+        if address is None:
+            return None
+        for writer in self.writers.get(address.device, ()):
+            if writer.number < before or not writer.first <= address.byte < writer.stop:
+                continue
+            place = index_at(writer.tensor, address)
+            if place is None:
+                continue
+            copy = next(
+                (copy for changed, _, copy in writer.record.written if changed is writer.tensor), None
+            )
+            return None if copy is None else _plain(copy[place].item())
+        return _plain(tensor[index].item())
 
-    def _from_leaf(self, value: Any, leaf: tuple[Source, tuple[int, ...]] | None, changed: list[str]) -> Element:
-        if leaf is None:
-            return Element(index=(), value=value, changed_by=tuple(reversed(changed)))
-        source, place = leaf
-        position = sample = None
-        if place and self.indices is not None and source.tensor.shape[0] == len(self.indices):
-            position = place[0]
-            sample = self.indices[position]
+    # ---- the result -----------------------------------------------------------------------------------------------
+
+    def _described(self, origin: Origin, index: Index, value: Any) -> Element:
+        changed = tuple(reversed(origin.changed))[-MAX_SHOWN:]
+        if origin.source is not None:
+            source = origin.source
+            return Element(
+                index=index,
+                value=value,
+                leaf=origin.leaf.path if origin.leaf is not None else self.samples.leaf_of(source),
+                position=source.position,
+                sample=source.sample,
+                within=origin.within,
+                path=source.path + _subscripts(origin.within),
+                changed_by=changed,
+            )
+        if origin.leaf is not None:
+            match = self.samples.of_leaf(origin.leaf, origin.place)
+            return Element(index=index, value=value, leaf=origin.leaf.path, changed_by=changed, **match)
+        if origin.mixed is not None:
+            return self._mixed(origin, index, value, changed)
+        if origin.made is not None:
+            _, made, place = origin.made
+            return Element(
+                index=index,
+                value=value,
+                changed_by=changed,
+                **self.samples.reaching(tuple(made.shape), place),
+            )
+        return Element(index=index, value=value, changed_by=changed)
+
+    def _mixed(self, origin: Origin, index: Index, value: Any, changed: tuple[str, ...]) -> Element:
+        """An element that was computed from many: the sample, if one alone is behind it."""
+        assert origin.mixed is not None
+        record, result, place = origin.mixed
+        behind = influence.behind(self.records, self.samples, record, result, place)
+        position, leaves = behind.position, behind.leaves
+        if (
+            position is None
+            and place
+            and self.samples.count
+            and result.shape[0] == self.samples.count
+            and place[0] in behind.positions
+        ):
+            position = place[0]  # rows that only share statistics (BatchNorm) stay one sample's
         return Element(
-            index=(),
+            index=index,
             value=value,
-            leaf=source.path,
+            leaf=leaves[0] if len(leaves) == 1 else None,
             position=position,
-            sample=sample,
-            within=place[1:] if position is not None else place,
-            changed_by=tuple(reversed(changed)),
+            sample=self.samples.index_of(position),
+            changed_by=changed,
         )
 
-    def _made(self, value: Any, leaf: Any, changed: list[str], made: torch.Tensor, place: tuple[int, ...]) -> Element:
-        """An element that no sample holds. If one sample's extent alone reaches it, that sample is named."""
-        if leaf is not None:
-            return self._from_leaf(value, leaf, changed)
-        for extent, at in zip(made.shape, place, strict=True):
-            long_enough = {source.position: source for source in self.samples if any(n > at for n in source.tensor.shape)}
-            reaching = [source for source in long_enough.values() if extent in source.tensor.shape]
-            if len(long_enough) == 1 and reaching:
-                return Element(
-                    index=(), value=value, position=reaching[0].position, sample=reaching[0].sample, changed_by=tuple(reversed(changed))
+
+class _Search:
+    """One element's search: depth first, the likeliest argument first, each element at most once."""
+
+    def __init__(self, origins: Origins, before: int) -> None:
+        self.origins = origins
+        self.seen: set[tuple[Address, int]] = set()
+
+    def follow(
+        self,
+        tensor: torch.Tensor,
+        index: Index,
+        before: int,
+        leaf: tuple[Leaf, Index] | None = None,
+        part: int | None = None,
+    ) -> Origin:
+        """The origin of an element as it stood before an operator; ``leaf`` is the batch leaf passed on the way."""
+        address = address_of(tensor, index)
+        if address is None or (address, before) in self.seen or len(self.seen) >= MAX_STEPS:
+            return Origin(leaf=leaf[0] if leaf else None, place=leaf[1] if leaf else ())
+        self.seen.add((address, before))
+        samples = self.origins.samples
+        written = self.origins.last_writer(address, before)
+        since = written[0].number if written is not None else 0
+        leaf = leaf or samples.leaf_at(address, since, before)
+        hint = leaf[1][0] if leaf is not None and leaf[1] else part
+        source = samples.source_at(address, since, before, tensor, hint)
+        if source is not None:
+            return Origin(
+                source=source[0],
+                within=source[1],
+                leaf=leaf[0] if leaf else None,
+                place=leaf[1] if leaf else (),
+            )
+        if written is None:
+            return Origin(leaf=leaf[0] if leaf else None, place=leaf[1] if leaf else ())
+        writer, place = written
+        return self._through(writer.record, writer.tensor, place, leaf)
+
+    def _through(
+        self, record: Record, result: torch.Tensor, place: Index, leaf: tuple[Leaf, Index] | None
+    ) -> Origin:
+        """Go on with the arguments of the operator that wrote the element; the first that leads to a sample wins."""
+        after = self.origins.value(result, place, record.number + 1)
+        best: Origin | None = None
+        options = self._options(record, result, place, after)
+        for taken, same in options:
+            origin = self.follow(taken.tensor, taken.at, record.number, leaf, taken.part)
+            before = self.origins.value(taken.tensor, taken.at, record.number)
+            if not same and not _equal(before, after, rounded=record.name == "aten._to_copy"):
+                change = f"{record.name}: {_shown(before)} -> {_shown(after)}"
+                origin = origin._replace(changed=(change, *origin.changed))
+            if origin.found():
+                return origin
+            if best is None or (origin.mixed is not None and best.mixed is None):
+                best = origin
+        if best is not None and (best.made is not None or best.mixed is not None):
+            return best
+        mixes = bool(tensors_in([*record.args, *record.kwargs.values()])) and not _FRESH.match(record.name)
+        change = f"{record.name}: made {_shown(after)}"
+        found = (record, result, place)
+        return Origin(
+            leaf=leaf[0] if leaf else None,
+            place=leaf[1] if leaf else (),
+            changed=(change,),
+            made=None if mixes else found,
+            mixed=found if mixes else None,
+        )
+
+    def _options(
+        self, record: Record, result: torch.Tensor, place: Index, after: Any
+    ) -> list[tuple[Taken, bool]]:
+        """The arguments' elements to go on with, each with whether it is the same element, merely moved."""
+        if movement.keeps_places(record):
+            found = movement.operands(record, result, place)
+            if record.name != "aten.where":
+                found.sort(
+                    key=lambda each: (
+                        not _equal(self.origins.value(each.tensor, each.at, record.number), after)
+                    )
                 )
-        return Element(index=(), value=value, changed_by=tuple(reversed(changed)))
+            return [(each, False) for each in found]
+        moved = self.origins.movements.taken_from(record, result, place)
+        further = movement.operands(record, result, place)
+        picked = movement.chosen(record, place) if moved is None else None
+        further += ([picked] if picked is not None else []) + movement.indices_behind(record, result, place)
+        return [*([(moved, True)] if moved is not None else []), *((each, False) for each in further)]
 
 
 def _written(record: Record) -> list[torch.Tensor]:
-    """The tensors whose memory an operator wrote: results that are no views of its arguments, and mutated arguments."""
-    arguments = record.operator._schema.arguments
-    bound = dict(zip([argument.name for argument in arguments], record.args, strict=False)) | record.kwargs
-    mutated = [
+    """The tensors whose memory a call wrote: arguments that it changed, and results that are no views of its arguments."""
+    changed = [tensor for tensor, _, _ in record.written if has_address(tensor)]
+    if not record.facts.makes:
+        return changed
+    given = {
+        tensor.data_ptr()
+        for tensor in tensors_in([*record.args, *record.kwargs.values()])
+        if has_address(tensor) and tensor.numel()
+    }
+    return changed + [
         tensor
-        for argument in arguments
-        if argument.alias_info is not None and argument.alias_info.is_write
-        for tensor in tensors_in(bound.get(argument.name))
+        for tensor in results_of(record)
+        if has_address(tensor)
+        and not any(tensor is each for each in changed)
+        and tensor.data_ptr() not in given
     ]
-    owned = {_storage(tensor) for tensor in tensors_in(list(bound.values()))}
-    return mutated + [tensor for tensor in tensors_in(record.result) if _storage(tensor) not in owned]
 
 
-def _storage(tensor: torch.Tensor) -> int:
-    if tensor.layout != torch.strided or tensor.is_nested:
-        return 0
-    return tensor.untyped_storage().data_ptr()
-
-
-def _address(tensor: torch.Tensor, index: tuple[int, ...]) -> Address:
-    offset = tensor.storage_offset() + sum(i * s for i, s in zip(index, tensor.stride(), strict=True))
-    return _storage(tensor), offset * tensor.element_size()
-
-
-def _index_at(tensor: torch.Tensor, byte: int) -> tuple[int, ...] | None:
-    """The index of the element at a byte of the tensor's storage; the first one where several share it."""
-    size = tensor.element_size()
-    offset, rest = divmod(byte, size)
-    offset -= tensor.storage_offset()
-    if rest or offset < 0 or tensor.numel() == 0:
-        return None
-    index = [0] * tensor.ndim
-    for dimension in sorted(range(tensor.ndim), key=lambda d: -tensor.stride(d)):
-        stride = tensor.stride(dimension)
-        if stride > 0:
-            index[dimension] = min(offset // stride, tensor.size(dimension) - 1)
-            offset -= index[dimension] * stride
-    return tuple(index) if offset == 0 else None
-
-
-def _covering(sources: Sequence[Source], address: Address) -> tuple[Source, tuple[int, ...]] | None:
-    if address[0] == 0:
-        return None
-    for source in sources:
-        if _storage(source.tensor) == address[0]:
-            index = _index_at(source.tensor, address[1])
-            if index is not None:
-                return source, index
-    return None
-
-
-def _item(tensor: torch.Tensor, index: tuple[int, ...]) -> Any:
-    with _disable_current_modes():
-        value = tensor[index].item()
+def _plain(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
-def _taken_from(record: Record, result: torch.Tensor, place: tuple[int, ...]) -> tuple[torch.Tensor, tuple[int, ...]] | None:
-    """The argument element that ``result[place]`` was taken from, if the operator only moves elements."""
-    if record.name in _CONVERTS:
-        source = tensors_in(record.args)[:1]
-        return (source[0], place) if source and source[0].shape == result.shape else None
-    if record.name in _COPIES:
-        source = tensors_in(record.args)[1:2]
-        return (source[0], _broadcast(place, result.shape, source[0].shape)) if source else None
-    with _disable_current_modes():
-        try:
-            found = _by_labels(record, result, place)
-        except Exception:
-            return None
-    if found is None or not _equal(_item(*found), _item(result, place)):
-        return None
-    return found
+def _shown(value: Any) -> str:
+    return "?" if value is None else str(value)
 
 
-def _equal(one: Any, other: Any) -> bool:
-    return one == other or (one != one and other != other)
+def _equal(one: Any, other: Any, *, rounded: bool = False) -> bool:
+    """Whether two values are the same; ``rounded`` lets a float pass that was stored in another precision."""
+    if one is None or other is None:
+        return False
+    if isinstance(one, float) and isinstance(other, float):
+        return (
+            one == other
+            or (one != one and other != other)
+            or (rounded and math.isclose(one, other, rel_tol=_HALF_PRECISION))
+        )
+    return bool(one == other)
 
 
-def _by_labels(record: Record, result: torch.Tensor, place: tuple[int, ...]) -> tuple[torch.Tensor, tuple[int, ...]] | None:
-    """Run the operator on labels, element numbers that are unique over all its value arguments."""
-    arguments = [argument.name for argument in record.operator._schema.arguments]
-    taken: list[tuple[int, torch.Tensor]] = []
-    counter = itertools.count(1)
-
-    def labelled(value: Any, name: str) -> Any:
-        if isinstance(value, torch.Tensor) and name not in _PLACES and name != "out":
-            first = next(counter)
-            labels = torch.arange(first, first + value.numel(), dtype=torch.float64).reshape(value.shape)
-            for _ in range(value.numel() - 1):
-                next(counter)
-            taken.append((first, value))
-            return labels if result.is_floating_point() else labels.to(torch.int64)
-        if isinstance(value, (list, tuple)) and any(isinstance(item, torch.Tensor) for item in value):
-            return [labelled(item, name) if isinstance(item, torch.Tensor) else item for item in value]
-        return value.clone() if isinstance(value, torch.Tensor) and name not in _PLACES else value
-
-    args = tuple(labelled(value, name) for name, value in zip(arguments, record.args, strict=False))
-    kwargs = {name: labelled(value, name) for name, value in record.kwargs.items() if name not in ("out", "dtype")}
-    operator = record.operator
-    if "out" in record.kwargs:
-        operator = getattr(torch.ops.aten, record.name.split(".")[1])
-    labels = operator(*args, **kwargs)
-    outputs = tensors_in(labels)
-    originals = tensors_in(record.result) or [result]
-    number = next((n for n, each in enumerate(originals) if each is result), 0)
-    if number >= len(outputs) or outputs[number].shape != result.shape:
-        return None
-    label = int(outputs[number][place].item())
-    for first, source in taken:
-        if first <= label < first + source.numel():
-            flat = label - first
-            return source, tuple(int(i) for i in np.unravel_index(flat, source.shape)) if source.ndim else ()
-    return None
-
-
-def _operand(record: Record, result: torch.Tensor, place: tuple[int, ...]) -> tuple[torch.Tensor, tuple[int, ...]] | None:
-    """For an elementwise operator, the element of its first operand that takes part in ``result[place]``."""
-    for tensor in tensors_in(record.args):
-        if tensor.dtype == torch.bool or tensor.layout != torch.strided:
-            continue
-        if tensor.ndim <= result.ndim and all(
-            n in (1, m) for n, m in zip(reversed(tensor.shape), reversed(result.shape), strict=False)
-        ):
-            return (tensor, _broadcast(place, result.shape, tensor.shape)) if tensor.numel() > 1 or result.numel() == 1 else None
-        return None
-    return None
-
-
-def _broadcast(place: tuple[int, ...], shape: Sequence[int], source: Sequence[int]) -> tuple[int, ...]:
-    """The place in a tensor that was broadcast to ``shape``."""
-    kept = place[len(shape) - len(source) :]
-    return tuple(0 if extent == 1 else at for at, extent in zip(kept, source, strict=True))
+def _subscripts(index: Sequence[int]) -> str:
+    return "".join(f"[{at}]" for at in index)
