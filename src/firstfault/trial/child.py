@@ -20,12 +20,11 @@ from typing import NoReturn
 import msgspec
 
 from firstfault.case.schema import ExceptionInfo, Failure
-from firstfault.case.store import write_atomically
 from firstfault.errors import UsageError
 from firstfault.record.failure import describe
 from firstfault.trial import events
 from firstfault.trial.instruments import enter_all
-from firstfault.trial.outcome import Outcome
+from firstfault.trial.outcome import Outcome, write_outcome
 from firstfault.trial.plan import Plan, ScriptPlan, SourcePlan
 
 PROGRAM = "program.py"  # a source plan's text, written out so that tracebacks show its lines
@@ -70,7 +69,7 @@ def main(folder: Path) -> int:
     except BaseException as error:
         outcome = Outcome(ended="lost", reason=f"{type(error).__name__}: {error}", failure=_told(error))
     outcome = msgspec.structs.replace(outcome, folder=str(folder), seconds=time.monotonic() - started)
-    write_atomically(folder / "outcome.json", msgspec.json.encode(outcome))
+    write_outcome(folder, outcome)
     _flush()
     return EXIT_CODES.get(outcome.ended, LOST)
 

@@ -6,7 +6,10 @@ process that asked (:mod:`firstfault.trial.signature`), at a strength that the a
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from firstfault.case.schema import Fact, Failure, Leaf, Progress
 
@@ -37,3 +40,13 @@ class Outcome(Fact, kw_only=True):
     reason: str | None = None
     stderr_tail: str = ""
     folder: str | None = None
+
+
+def write_outcome(folder: Path, outcome: Outcome) -> None:
+    """Leave the outcome in the trial's folder, whole or not at all.
+
+    Unlike a case it need not outlive a power cut, so nobody waits for the disk, which can take longer than the trial.
+    """
+    temporary = folder / "outcome.json.new"
+    temporary.write_bytes(msgspec.json.encode(outcome))
+    temporary.replace(folder / "outcome.json")
