@@ -131,6 +131,20 @@ def test_a_canary_that_hangs_is_killed_in_time(engine: Engine) -> None:
     assert printed(engine.run(SourcePlan(text=text))) == "a first child hung for 0.2 s\n"
 
 
+def test_what_a_module_prints_while_imported_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Imported modules greet and warn on standard output; the engine must not take that for the server's word."""
+    (tmp_path / "torch.py").write_text(
+        "import os; os.write(1, b'welcome\\n'); print('to torch', flush=True)\nraise ImportError\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Engine(tmp_path / "trials", jobs=1) as engine:
+        assert engine.run(SourcePlan(text="")).ended == "passed"
+        assert isinstance(engine._launcher, Zygote)
+        assert engine._launcher.alive
+
+
 def test_a_server_whose_input_ends_ends() -> None:
     """Nobody is left to ask, so there is nothing to stay for."""
     done = subprocess.run(

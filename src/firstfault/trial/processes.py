@@ -22,7 +22,7 @@ INTERPRETER_SECONDS = (
     30.0  # beside a trial's own time: a new interpreter imports torch first, on a busy machine slowly
 )
 LOST = 3  # exit code of a trial that the machinery broke
-_START_SECONDS = 120.0  # for the zygote's imports on a busy machine
+_START_SECONDS = 600.0  # for the zygote's imports; from a cold network drive torch takes minutes
 _CLOSE_SECONDS = 5.0  # for the zygote to kill its children; it needs milliseconds
 
 # The working folder is taken off sys.path, so that a random.py of the user's can't shadow Python's own.
@@ -171,14 +171,16 @@ class Zygote:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._heard(json.loads(line))
-        with self._lock:
-            self._gone = True
-            left, self._running = list(self._running.values()), {}
-        for process in left:
-            process.kill()
-            process.ended(LOST)
+        try:
+            for line in self._process.stdout:
+                self._heard(json.loads(line))
+        finally:
+            with self._lock:
+                self._gone = True
+                left, self._running = list(self._running.values()), {}
+            for process in left:
+                process.kill()
+                process.ended(LOST)
 
     def _heard(self, message: dict[str, Any]) -> None:
         if "serving" in message:

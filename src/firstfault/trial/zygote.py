@@ -54,9 +54,11 @@ _NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 def serve(argument: str) -> NoReturn:
     """Import, prove that forking is safe, then launch a process for each line of standard input."""
     asked = json.loads(argument)
+    parent = os.getppid()
+    _keep_channel()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # what leaves a trial's session becomes this process's child
-    server = Server(can_fork=asked["fork"] and _prepare(asked["preload"]))
+    server = Server(parent, can_fork=asked["fork"] and _prepare(asked["preload"]))
     if server.can_fork:
         gc.freeze()  # a collection in a child would copy every page that holds an imported object
         _use_huge_pages()
@@ -66,11 +68,11 @@ def serve(argument: str) -> NoReturn:
 
 
 class Server:
-    """Launches and reaps. ``trials`` are the processes in flight, by id."""
+    """Launches and reaps, as long as ``parent`` lives. ``trials`` are the folders of those in flight, by process id."""
 
-    def __init__(self, *, can_fork: bool) -> None:
+    def __init__(self, parent: int, *, can_fork: bool) -> None:
+        self.parent = parent
         self.can_fork = can_fork
-        self.parent = os.getppid()
         self.trials: dict[int, str] = {}
         self.unread = b""
 
@@ -127,9 +129,21 @@ class Server:
             _kill_children()
 
 
+_channel = 1  # where the asking process listens
+
+
+def _keep_channel() -> None:
+    """Answer on a descriptor of its own, so that what an imported module prints is no answer."""
+    global _channel
+    _channel = os.dup(1)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
+
+
 def _say(message: dict[str, Any]) -> None:
     with contextlib.suppress(BrokenPipeError):
-        os.write(1, json.dumps(message).encode() + b"\n")
+        os.write(_channel, json.dumps(message).encode() + b"\n")
 
 
 def _wake_on_child() -> int:
@@ -204,6 +218,7 @@ def _become_trial(request: dict[str, Any], forked: bool, parent: int) -> NoRetur
     code = LOST
     try:
         os.setsid()
+        os.close(_channel)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -275,6 +290,7 @@ def _prepare(preload: Sequence[str]) -> bool:
         _say({"note": f"trials get new interpreters, which take seconds each: {why}"})
     elif theirs is not None:
         _say({"note": f"trials start without {', '.join(preload)}: {theirs}"})
+        os.dup2(_channel, 1)
         os.execv(sys.executable, zygote_command(()))
     return why is None
 
