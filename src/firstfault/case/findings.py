@@ -13,7 +13,7 @@ from firstfault.case.schema import Fact, Frame
 OutcomeName = Literal["same", "other", "passed", "diverged", "invalid", "timed_out", "lost"]
 
 
-class Finding(Fact, kw_only=True):
+class Finding(Fact, frozen=True, kw_only=True):
     """Base of all findings."""
 
     summary: str = ""
@@ -22,7 +22,7 @@ class Finding(Fact, kw_only=True):
     trials: int = 0
 
 
-class Replay(Finding, kw_only=True):
+class Replay(Finding, frozen=True, kw_only=True):
     """Whether the failure came back. ``same`` of ``runs`` attempts failed with the recorded signature.
 
     ``batch_identical``: True when the batch was rebuilt bit for bit, False when it differs, None when unknown (the
@@ -42,7 +42,7 @@ class Replay(Finding, kw_only=True):
     reproduced_in_new_interpreter: bool | None = None
 
 
-class Argument(Fact, kw_only=True):
+class Argument(Fact, frozen=True, kw_only=True):
     """One argument of an operator: a tensor's description, or the text of a plain value.
 
     ``origin`` tells what the tensor is: a leaf of the batch, a parameter or buffer by its name, or the operator that
@@ -60,7 +60,7 @@ class Argument(Fact, kw_only=True):
     origin: str | None = None
 
 
-class Element(Fact, kw_only=True):
+class Element(Fact, frozen=True, kw_only=True):
     """One element at fault: where in the argument, its value, and where in the batch and data set it came from.
 
     ``leaf`` is the path of the batch leaf, ``position`` the sample's place in the batch, ``sample`` its data-set
@@ -79,7 +79,7 @@ class Element(Fact, kw_only=True):
     changed_by: tuple[str, ...] = ()
 
 
-class Violation(Fact, kw_only=True):
+class Violation(Fact, frozen=True, kw_only=True):
     """A contract that the arguments break. ``count`` is the number of elements at fault; ``elements`` the first."""
 
     contract: str
@@ -90,7 +90,7 @@ class Violation(Fact, kw_only=True):
     note: str | None = None
 
 
-class Operation(Fact, kw_only=True):
+class Operation(Fact, frozen=True, kw_only=True):
     """One operator of the trail around the failure."""
 
     operator: str
@@ -99,7 +99,7 @@ class Operation(Fact, kw_only=True):
     module: str | None = None
 
 
-class Locate(Finding, kw_only=True):
+class Locate(Finding, frozen=True, kw_only=True):
     """Where the failure began, which may differ from where it was seen.
 
     ``forward`` is the line of the forward operator, for a failure in backward. ``made_at`` is where a tensor that doesn't
@@ -118,7 +118,7 @@ class Locate(Finding, kw_only=True):
     method: str = ""
 
 
-class Explain(Finding, kw_only=True):
+class Explain(Finding, frozen=True, kw_only=True):
     """The fault class and what follows from it."""
 
     fault: str = "other"
@@ -130,16 +130,22 @@ class Explain(Finding, kw_only=True):
     also: tuple[str, ...] = ()
 
 
-class Difference(Fact, kw_only=True):
-    """One trait by which the failing batch stands apart; ``score`` in [0, 1] is how well it separates."""
+class Difference(Fact, frozen=True, kw_only=True):
+    """One trait by which the failing batch stands apart; ``score`` in [0, 1] is how well it separates.
+
+    ``number`` is the trait of the failing batch where it is one number, ``numbers`` those of the other batches (for a
+    plot; a few hundred at most).
+    """
 
     feature: str
     failing: str
     others: str
     score: float = 0.0
+    number: float | None = None
+    numbers: tuple[float, ...] = ()
 
 
-class Branch(Fact, kw_only=True):
+class Branch(Fact, frozen=True, kw_only=True):
     """A line of the user's code that ran only with the failing batch."""
 
     file: str
@@ -147,7 +153,7 @@ class Branch(Fact, kw_only=True):
     code: str
 
 
-class Contrast(Finding, kw_only=True):
+class Contrast(Finding, frozen=True, kw_only=True):
     """What sets the failing batch apart from the others of its run."""
 
     differences: tuple[Difference, ...] = ()
@@ -155,7 +161,7 @@ class Contrast(Finding, kw_only=True):
     compared: int = 0
 
 
-class Condition(Fact, kw_only=True):
+class Condition(Fact, frozen=True, kw_only=True):
     """A trait of the case, and whether the failure needs it; ``evidence`` is the trial that shows it."""
 
     what: str
@@ -163,7 +169,7 @@ class Condition(Fact, kw_only=True):
     evidence: str = ""
 
 
-class Shrink(Finding, kw_only=True):
+class Shrink(Finding, frozen=True, kw_only=True):
     """The smallest case found.
 
     ``samples``: data-set indices that suffice. ``sufficient`` tells in which way: ``'culprits'`` just these,
@@ -174,7 +180,9 @@ class Shrink(Finding, kw_only=True):
 
     samples: tuple[Any, ...] = ()
     culprits: tuple[Any, ...] = ()
-    sufficient: Literal["culprits", "culprits_with_others", "batch_size", "any", "history", "unknown"] = "unknown"
+    sufficient: Literal["culprits", "culprits_with_others", "batch_size", "any", "history", "unknown"] = (
+        "unknown"
+    )
     repro: str | None = None
     conditions: tuple[Condition, ...] = ()
     lines: int | None = None
@@ -183,7 +191,7 @@ class Shrink(Finding, kw_only=True):
     others_seen: tuple[str, ...] = ()
 
 
-class Row(Fact, kw_only=True):
+class Row(Fact, frozen=True, kw_only=True):
     """One variant of the comparison. ``distance`` is the largest relative distance from the float64 reference."""
 
     change: str
@@ -193,11 +201,11 @@ class Row(Fact, kw_only=True):
     signature: str | None = None
 
 
-class Compare(Finding, kw_only=True):
+class Compare(Finding, frozen=True, kw_only=True):
     rows: tuple[Row, ...] = ()
 
 
-class Breach(Fact, kw_only=True):
+class Breach(Fact, frozen=True, kw_only=True):
     """One sample that breaks the rule."""
 
     sample: Any
@@ -205,7 +213,7 @@ class Breach(Fact, kw_only=True):
     source: str | None = None
 
 
-class Scan(Finding, kw_only=True):
+class Scan(Finding, frozen=True, kw_only=True):
     rule: str = ""
     scanned: int = 0
     total: int | None = None
@@ -216,7 +224,7 @@ class Scan(Finding, kw_only=True):
     suggestion: str = ""
 
 
-class Check(Fact, kw_only=True):
+class Check(Fact, frozen=True, kw_only=True):
     name: str
     before: str = ""
     after: str = ""
@@ -224,7 +232,7 @@ class Check(Fact, kw_only=True):
     reason: str | None = None
 
 
-class Verify(Finding, kw_only=True):
+class Verify(Finding, frozen=True, kw_only=True):
     fixed: bool | None = None
     verdict: Literal["fixed", "not fixed", "fixed, but", "can't be judged"] = "can't be judged"
     checks: tuple[Check, ...] = ()
