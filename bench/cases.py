@@ -47,7 +47,9 @@ def expectation(script: Path) -> dict[str, Any]:
     return json.loads(found[1])
 
 
-def run(command: list[str] | tuple[str, ...], folder: Path, seconds: float) -> subprocess.CompletedProcess[str]:
+def run(
+    command: list[str] | tuple[str, ...], folder: Path, seconds: float
+) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired as late:
@@ -87,7 +89,12 @@ def _compare(result: Result, case: dict[str, Any], wanted: dict[str, Any]) -> No
     result.note("position", position if case else None, expected)
     result.note("step", progress.get("last_completed_step"), wanted["last_completed_step"])
     if "indices" in wanted:
-        result.note("indices", batch.get("indices"), wanted["indices"], case != {} and batch.get("indices") == wanted["indices"])
+        result.note(
+            "indices",
+            batch.get("indices"),
+            wanted["indices"],
+            case != {} and batch.get("indices") == wanted["indices"],
+        )
     else:
         result.right["indices"] = None
     if "operator" in wanted:
@@ -97,7 +104,12 @@ def _compare(result: Result, case: dict[str, Any], wanted: dict[str, Any]) -> No
     if "sufficient" in wanted:
         shrunk = findings.get("shrink", {})
         got = (shrunk.get("sufficient"), shrunk.get("samples"))
-        result.note("samples", got, (wanted["sufficient"], wanted.get("culprits")), _samples_right(shrunk, batch, wanted))
+        result.note(
+            "samples",
+            got,
+            (wanted["sufficient"], wanted.get("culprits")),
+            _samples_right(shrunk, batch, wanted),
+        )
     else:
         result.right["samples"] = None
 
@@ -110,7 +122,9 @@ def _samples_right(shrunk: dict[str, Any], batch: dict[str, Any], wanted: dict[s
         return False
     checks: dict[str, Callable[[], bool]] = {
         "culprits": lambda: sorted(samples, key=str) == sorted(culprits, key=str),
-        "culprits_with_others": lambda: set(culprits) <= set(samples) and len(samples) < len(batch.get("indices") or samples * 2) + 1,
+        "culprits_with_others": lambda: (
+            set(culprits) <= set(samples) and len(samples) < len(batch.get("indices") or samples * 2) + 1
+        ),
         "any": lambda: len(samples) == 1,
         "batch_size": lambda: len(samples) == batch.get("size"),
         "history": lambda: True,
@@ -119,7 +133,9 @@ def _samples_right(shrunk: dict[str, Any], batch: dict[str, Any], wanted: dict[s
 
 
 def _repro(result: Result, case: dict[str, Any], folder: Path) -> None:
-    path = Path(case.get("folder") or "") / (case.get("findings", {}).get("shrink", {}).get("repro") or "repro.py")
+    path = Path(case.get("folder") or "") / (
+        case.get("findings", {}).get("shrink", {}).get("repro") or "repro.py"
+    )
     path = folder / path
     if not path.is_file():
         result.note("repro", None, "a script that exits 1")
@@ -156,7 +172,11 @@ def show(results: list[Result]) -> None:
     print(f"{'script':<{width}}" + "".join(f"{column:>10}" for column in COLUMNS) + f"{'seconds':>9}")
     mark = {True: "ok", False: "WRONG", None: "-"}
     for result in results:
-        print(f"{result.name:<{width}}" + "".join(f"{mark[result.right.get(column)]:>10}" for column in COLUMNS) + f"{result.seconds:>9.1f}")
+        print(
+            f"{result.name:<{width}}"
+            + "".join(f"{mark[result.right.get(column)]:>10}" for column in COLUMNS)
+            + f"{result.seconds:>9.1f}"
+        )
     print()
     for result in results:
         for line in result.wrong:
@@ -181,10 +201,18 @@ def main() -> None:
         if options.only and not any(part in script.stem for part in options.only):
             continue
         results.append(examine(script, twin_of(script), options.limit))
-        print(f"{script.stem}: {'right' if not results[-1].wrong else '; '.join(results[-1].wrong)[:140]}", file=sys.stderr)
+        print(
+            f"{script.stem}: {'right' if not results[-1].wrong else '; '.join(results[-1].wrong)[:140]}",
+            file=sys.stderr,
+        )
     show(results)
     if options.json:
-        options.json.write_text(json.dumps([{"name": r.name, "right": r.right, "wrong": r.wrong, "seconds": r.seconds} for r in results], indent=1))
+        options.json.write_text(
+            json.dumps(
+                [{"name": r.name, "right": r.right, "wrong": r.wrong, "seconds": r.seconds} for r in results],
+                indent=1,
+            )
+        )
 
 
 if __name__ == "__main__":

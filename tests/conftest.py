@@ -35,7 +35,12 @@ class Workplace:
         variables = {**os.environ, "COLUMNS": "80", **environment}
         variables.pop("FIRSTFAULT_CASES", None)
         return subprocess.run(
-            [sys.executable, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=SECONDS, env=variables
+            [sys.executable, *arguments],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            env=variables,
         )
 
     @property

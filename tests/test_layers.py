@@ -10,7 +10,20 @@ import pytest
 import firstfault
 
 ROOT = Path(firstfault.__file__).parent
-ORDER = ["errors", "case", "record", "trial", "ops", "checks", "faults", "report", "steps", "plugins", "cli", "__main__"]
+ORDER = [
+    "errors",
+    "case",
+    "record",
+    "trial",
+    "ops",
+    "checks",
+    "faults",
+    "report",
+    "steps",
+    "plugins",
+    "cli",
+    "__main__",
+]
 LAZY = {"__init__"}  # the package itself names its public parts, and imports them when they are used
 
 

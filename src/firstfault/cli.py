@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-
 import click
 
 import firstfault
@@ -46,8 +45,12 @@ def commands() -> None:
     """A failure workbench for PyTorch: keeps the first failure of a run, finds its cause, proves the fix."""
 
 
-cases_option = click.option("--cases", metavar="DIR", help="Folder of cases (default: .firstfault, or FIRSTFAULT_CASES).")
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, nothing else.")
+cases_option = click.option(
+    "--cases", metavar="DIR", help="Folder of cases (default: .firstfault, or FIRSTFAULT_CASES)."
+)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object on standard output, nothing else."
+)
 case_argument = click.argument("case", required=False)
 
 
@@ -68,7 +71,11 @@ def run_command(cases: str | None, module: str | None, arguments: tuple[str, ...
 
     if module is None and not arguments:
         raise click.UsageError("nothing to run: name a script, or -m MODULE")
-    target = Target(module=module, arguments=arguments) if module else Target(script=arguments[0], arguments=arguments[1:])
+    target = (
+        Target(module=module, arguments=arguments)
+        if module
+        else Target(script=arguments[0], arguments=arguments[1:])
+    )
 
     def act() -> int:
         from firstfault.case.store import cases_folder
@@ -89,9 +96,23 @@ def _box(folder: Path) -> str:
 
 # ---- the steps -----------------------------------------------------------------------------------------------------
 
-jobs_option = click.option("--jobs", type=click.IntRange(1), help="Trials at once (default: the number of cores).")
-budget_option = click.option("--budget", metavar="SECONDS", type=click.FloatRange(1), default=60.0, show_default=True, help="Time for shrinking.")
-batch_option = click.option("--batch", type=click.Choice(["auto", "ids", "values"]), default="auto", help="Feed the batch by sample ids, or the kept values.")
+jobs_option = click.option(
+    "--jobs", type=click.IntRange(1), help="Trials at once (default: the number of cores)."
+)
+budget_option = click.option(
+    "--budget",
+    metavar="SECONDS",
+    type=click.FloatRange(1),
+    default=60.0,
+    show_default=True,
+    help="Time for shrinking.",
+)
+batch_option = click.option(
+    "--batch",
+    type=click.Choice(["auto", "ids", "values"]),
+    default="auto",
+    help="Feed the batch by sample ids, or the kept values.",
+)
 
 
 @commands.command("replay", short_help="Get the failure back in a fresh process.")
@@ -100,7 +121,9 @@ batch_option = click.option("--batch", type=click.Choice(["auto", "ids", "values
 @json_option
 @jobs_option
 @batch_option
-def replay_command(case: str | None, cases: str | None, as_json: bool, jobs: int | None, batch: str) -> Action:
+def replay_command(
+    case: str | None, cases: str | None, as_json: bool, jobs: int | None, batch: str
+) -> Action:
     """Run the script again with its loaders fed just the failing batch, several times."""
     return lambda: _step("replay", case, cases, as_json, jobs, batch=batch)
 
@@ -121,12 +144,16 @@ def locate_command(case: str | None, cases: str | None, as_json: bool, jobs: int
 @json_option
 @jobs_option
 @budget_option
-def shrink_command(case: str | None, cases: str | None, as_json: bool, jobs: int | None, budget: float) -> Action:
+def shrink_command(
+    case: str | None, cases: str | None, as_json: bool, jobs: int | None, budget: float
+) -> Action:
     """Reduce the batch to the samples that it takes, then the failing call to a stand-alone script."""
     return lambda: _step("shrink", case, cases, as_json, jobs, seconds=budget)
 
 
-def _step(name: str, reference: str | None, cases: str | None, as_json: bool, jobs: int | None, **options: Any) -> int:
+def _step(
+    name: str, reference: str | None, cases: str | None, as_json: bool, jobs: int | None, **options: Any
+) -> int:
     """One step on one case; a step that needs a reproduction makes it first."""
     from firstfault.steps.investigate import run_step
 
@@ -161,7 +188,11 @@ def investigate_command(
         out = sys.stderr if as_json else sys.stdout
         click.echo(f"case {folder.id}", file=out)
         done = investigate(
-            folder, jobs=jobs, seconds=budget, batch=batch, told=lambda name, finding: click.echo(step_line(name, finding), file=out)
+            folder,
+            jobs=jobs,
+            seconds=budget,
+            batch=batch,
+            told=lambda name, finding: click.echo(step_line(name, finding), file=out),
         )
         reports = write_reports(folder.path)
         click.echo(f"report     {reports[0]}", file=out)
@@ -219,7 +250,9 @@ def list_command(cases: str | None, as_json: bool) -> Action:
     return act
 
 
-@commands.command("explain", short_help="The fault class of a case, of a pasted error text, or the page of a class.")
+@commands.command(
+    "explain", short_help="The fault class of a case, of a pasted error text, or the page of a class."
+)
 @click.argument("what", required=False)
 @cases_option
 @json_option
@@ -230,11 +263,27 @@ def explain_command(what: str | None, cases: str | None, as_json: bool) -> Actio
         from firstfault.faults.catalogue import FAULTS
         from firstfault.faults.classify import classify_text
 
-        if what in FAULTS:
+        if what is not None and what in FAULTS:
             fault = FAULTS[what]
-            lines = (f"{fault.name}: {fault.title}", f"family      {fault.family}", f"first check {fault.first_check}", f"avoid       {fault.avoid}", f"tell apart  {fault.tell_apart}")
+            lines = (
+                f"{fault.name}: {fault.title}",
+                f"family      {fault.family}",
+                f"first check {fault.first_check}",
+                f"avoid       {fault.avoid}",
+                f"tell apart  {fault.tell_apart}",
+            )
             if as_json:
-                _print_json({"fault": fault.name, "family": fault.family, "first_check": fault.first_check, "avoid": fault.avoid, "backend": None, "evidence": [], "also": list(fault.also)})
+                _print_json(
+                    {
+                        "fault": fault.name,
+                        "family": fault.family,
+                        "first_check": fault.first_check,
+                        "avoid": fault.avoid,
+                        "backend": None,
+                        "evidence": [],
+                        "also": list(fault.also),
+                    }
+                )
             else:
                 click.echo("\n".join(lines))
             return 0
@@ -285,7 +334,9 @@ def write_reports(folder: Path) -> list[Path]:
         try:
             write_atomically(folder / name, text.encode())
         except OSError as error:
-            raise UsageError(f"{folder} can't be written: {error.strerror or error}; check permissions and free space") from None
+            raise UsageError(
+                f"{folder} can't be written: {error.strerror or error}; check permissions and free space"
+            ) from None
         written.append(folder / name)
     return written
 
@@ -313,7 +364,13 @@ def doctor_command(as_json: bool) -> Action:
 
 
 @commands.command("demo", short_help="The whole road on a built-in failing script.")
-@click.option("--into", metavar="DIR", default="firstfault-demo", show_default=True, help="Folder for the script and its case.")
+@click.option(
+    "--into",
+    metavar="DIR",
+    default="firstfault-demo",
+    show_default=True,
+    help="Folder for the script and its case.",
+)
 def demo_command(into: str) -> Action:
     """Run a failing script under firstfault, investigate its case, and write the report."""
 

@@ -1,10 +1,10 @@
 """Every exception that firstfault raises.
 
-    Exception
-    ├── FirstFaultError            firstfault itself could not go on            exit code 3
-    │   └── UsageError             the input can't be used; nothing was lost     exit code 2
-    └── ValueError
-        └── ContractError          an operator's arguments break its contract
+Exception
+├── FirstFaultError            firstfault itself could not go on            exit code 3
+│   └── UsageError             the input can't be used; nothing was lost     exit code 2
+└── ValueError
+    └── ContractError          an operator's arguments break its contract
 """
 
 from __future__ import annotations

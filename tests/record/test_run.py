@@ -62,7 +62,11 @@ def test_a_run_that_ends_well_leaves_one_line(workplace: Any) -> None:
 
 def test_exits_are_not_failures(workplace: Any) -> None:
     """sys.exit, os._exit and a module's exit code go through, without a case."""
-    for source, code in (("import sys; sys.exit(7)", 7), ("import os; os._exit(5)", 5), ("import sys; sys.exit('no')", 1)):
+    for source, code in (
+        ("import sys; sys.exit(7)", 7),
+        ("import os; os._exit(5)", 5),
+        ("import sys; sys.exit('no')", 1),
+    ):
         workplace.write("script.py", source)
         assert workplace.firstfault("run", "script.py").returncode == code
         assert not workplace.cases
@@ -139,7 +143,10 @@ def test_spawned_workers_find_the_script(recorded: Callable[[str], dict[str, Any
 
 def test_a_failure_before_any_loader_is_a_setup_failure(workplace: Any) -> None:
     """The box then sends to doctor."""
-    workplace.write("train.py", "import torch\nmodel = torch.nn.Linear(2, 2)\nmodel.load_state_dict({'a': torch.zeros(1)})")
+    workplace.write(
+        "train.py",
+        "import torch\nmodel = torch.nn.Linear(2, 2)\nmodel.load_state_dict({'a': torch.zeros(1)})",
+    )
     said = workplace.firstfault("run", "train.py").stderr
     assert workplace.case()["failure"]["phase"] == "setup"
     assert "firstfault doctor" in said
@@ -255,5 +262,8 @@ def test_a_case_folder_that_cannot_be_written_does_not_stop_the_run(workplace: A
 
 def test_nothing_but_the_recorder_is_imported_for_a_run(workplace: Any) -> None:
     """Starting a script loads neither torch nor what only later steps need."""
-    workplace.write("script.py", "import sys; print(sorted({m.split('.')[0] for m in sys.modules} & {'torch', 'rich', 'jinja2', 'numpy', 'safetensors'}))")
+    workplace.write(
+        "script.py",
+        "import sys; print(sorted({m.split('.')[0] for m in sys.modules} & {'torch', 'rich', 'jinja2', 'numpy', 'safetensors'}))",
+    )
     assert workplace.firstfault("run", "script.py").stdout == "[]\n"

@@ -21,7 +21,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """Base of every record in a case: immutable, named fields only, unknown fields ignored when read."""
 
 
-class Frame(Fact, kw_only=True):
+class Frame(Fact, frozen=True, kw_only=True):
     """One frame of a traceback, outermost first in lists. ``owner`` says whose code it is."""
 
     file: str
@@ -32,7 +32,7 @@ class Frame(Fact, kw_only=True):
     end_line: int | None = None
 
 
-class ExceptionInfo(Fact, kw_only=True):
+class ExceptionInfo(Fact, frozen=True, kw_only=True):
     """An exception as text. ``type`` is the qualified name, ``'IndexError'`` or ``'torch.OutOfMemoryError'``.
 
     ``bases`` are the names of its base classes, nearest first, so that a subclass is still recognised.
@@ -45,7 +45,7 @@ class ExceptionInfo(Fact, kw_only=True):
     caused_by: tuple[ExceptionInfo, ...] = ()
 
 
-class DeviceAssert(Fact, kw_only=True):
+class DeviceAssert(Fact, frozen=True, kw_only=True):
     """One device-side assertion line off standard error (the first of its kind; ``count`` says how many came)."""
 
     text: str
@@ -58,7 +58,7 @@ class DeviceAssert(Fact, kw_only=True):
     count: int = 1
 
 
-class Consequence(Fact, kw_only=True):
+class Consequence(Fact, frozen=True, kw_only=True):
     """A later failure that follows from the first one and must not be taken for the cause."""
 
     exception: ExceptionInfo
@@ -66,7 +66,7 @@ class Consequence(Fact, kw_only=True):
     note: str | None = None
 
 
-class WorkerFailure(Fact, kw_only=True):
+class WorkerFailure(Fact, frozen=True, kw_only=True):
     """What a DataLoader worker, or the main process while it fetched, was doing when it failed.
 
     ``stage`` is ``'getitem'`` while one sample was read, ``'collate'`` while samples were put together, ``'init'``
@@ -81,7 +81,7 @@ class WorkerFailure(Fact, kw_only=True):
     frames: tuple[Frame, ...] = ()
 
 
-class Failure(Fact, kw_only=True):
+class Failure(Fact, frozen=True, kw_only=True):
     """The first failure of the run.
 
     ``seen`` is where it was SEEN: the innermost frame of the user's own code. ``modules`` are the ``nn.Module``s in
@@ -102,7 +102,7 @@ class Failure(Fact, kw_only=True):
     grad_enabled: bool | None = None
 
 
-class Unstepped(Fact, kw_only=True):
+class Unstepped(Fact, frozen=True, kw_only=True):
     """A batch that was handed out and after which no optimizer step was completed, though others had one."""
 
     loader: int
@@ -111,7 +111,7 @@ class Unstepped(Fact, kw_only=True):
     indices: tuple[Any, ...] | None = None
 
 
-class Progress(Fact, kw_only=True):
+class Progress(Fact, frozen=True, kw_only=True):
     """How far the run had come. ``last_completed_step`` counts completed optimizer steps (of the busiest optimizer)."""
 
     loader: int | None = None
@@ -123,7 +123,7 @@ class Progress(Fact, kw_only=True):
     unstepped: tuple[Unstepped, ...] = ()
 
 
-class Leaf(Fact, kw_only=True):
+class Leaf(Fact, frozen=True, kw_only=True):
     """One tensor of a batch. ``path`` is how the script reaches it: ``"[0]"``, ``"['mask']"``, ``".boxes[2]"``."""
 
     path: str
@@ -135,7 +135,7 @@ class Leaf(Fact, kw_only=True):
     layout: str = "strided"
 
 
-class Batch(Fact, kw_only=True):
+class Batch(Fact, frozen=True, kw_only=True):
     """The batch in progress. ``indices`` are data-set indices in the order in which they were fetched.
 
     ``expected_size`` is the loader's batch size, where it has one. ``digest`` is the SHA-256 over structure, dtypes,
@@ -153,7 +153,7 @@ class Batch(Fact, kw_only=True):
     worker: int | None = None
 
 
-class Loader(Fact, kw_only=True):
+class Loader(Fact, frozen=True, kw_only=True):
     """A DataLoader, numbered in the order in which loaders were first iterated."""
 
     loader: int
@@ -175,7 +175,7 @@ class Loader(Fact, kw_only=True):
     parts: tuple[tuple[str, int], ...] = ()
 
 
-class Device(Fact, kw_only=True):
+class Device(Fact, frozen=True, kw_only=True):
     """One compute device that torch sees. ``memory_bytes`` is its total memory."""
 
     kind: str
@@ -185,7 +185,7 @@ class Device(Fact, kw_only=True):
     memory_bytes: int | None = None
 
 
-class Environment(Fact, kw_only=True):
+class Environment(Fact, frozen=True, kw_only=True):
     """Versions and switches. ``variables`` are allow-listed environment variables only; ``flags`` torch's switches."""
 
     python: str
@@ -203,7 +203,7 @@ class Environment(Fact, kw_only=True):
     variables: dict[str, str] = {}
 
 
-class SourceFile(Fact, kw_only=True):
+class SourceFile(Fact, frozen=True, kw_only=True):
     """One of the user's own source files as it was at the run; ``digest`` names its copy under ``source/``."""
 
     path: str
@@ -211,7 +211,7 @@ class SourceFile(Fact, kw_only=True):
     bytes: int
 
 
-class Source(Fact, kw_only=True):
+class Source(Fact, frozen=True, kw_only=True):
     """What was run. ``module`` is set for ``-m``. ``root`` is the folder that ``files`` paths are relative to."""
 
     script: str | None = None
@@ -225,7 +225,7 @@ class Source(Fact, kw_only=True):
     launcher: tuple[str, ...] = ()
 
 
-class Rank(Fact, kw_only=True):
+class Rank(Fact, frozen=True, kw_only=True):
     """One process of a distributed run."""
 
     rank: int
@@ -233,7 +233,7 @@ class Rank(Fact, kw_only=True):
     local_rank: int | None = None
 
 
-class Memory(Fact, kw_only=True):
+class Memory(Fact, frozen=True, kw_only=True):
     """Memory figures, bytes, as far as they could be had without touching a device."""
 
     rss: int | None = None
@@ -243,7 +243,7 @@ class Memory(Fact, kw_only=True):
     history: tuple[tuple[int, int], ...] = ()
 
 
-class Case(Fact, kw_only=True):
+class Case(Fact, frozen=True, kw_only=True):
     """Everything that the recorder wrote down about one failing run."""
 
     schema_version: int = SCHEMA_VERSION

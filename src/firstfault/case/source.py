@@ -27,7 +27,11 @@ def git_state(folder: str) -> tuple[str | None, bool | None]:
 def _git(folder: str, *arguments: str) -> str | None:
     try:
         done = subprocess.run(
-            ["git", "-C", folder, *arguments], capture_output=True, text=True, timeout=_GIT_SECONDS, check=True
+            ["git", "-C", folder, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=_GIT_SECONDS,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError):
         return None

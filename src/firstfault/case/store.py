@@ -70,7 +70,9 @@ def read_json(path: Path, kind: type[_T]) -> _T:
     try:
         size = path.stat().st_size
         if size > MAX_JSON_BYTES:
-            raise UsageError(f"{path} is damaged: {size:,} bytes, at most {MAX_JSON_BYTES:,} are read; restore it or delete the case")
+            raise UsageError(
+                f"{path} is damaged: {size:,} bytes, at most {MAX_JSON_BYTES:,} are read; restore it or delete the case"
+            )
         data = path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path} can't be read: {error.strerror or error}; check the path") from None
@@ -138,9 +140,13 @@ class CaseFolder:
         """
         try:
             (self.path / "findings").mkdir(exist_ok=True)
-            write_atomically(self.path / "findings" / f"{step}.json", msgspec.json.format(msgspec.json.encode(finding)))
+            write_atomically(
+                self.path / "findings" / f"{step}.json", msgspec.json.format(msgspec.json.encode(finding))
+            )
         except OSError as error:
-            raise UsageError(f"{self.path} can't be written: {error.strerror or error}; check permissions and free space") from None
+            raise UsageError(
+                f"{self.path} can't be written: {error.strerror or error}; check permissions and free space"
+            ) from None
 
     @property
     def private(self) -> Path:
@@ -150,7 +156,11 @@ class CaseFolder:
 def list_cases(folder: Path) -> list[CaseFolder]:
     """The cases of a folder, oldest first. Damaged ones are listed too; unfinished runs aren't."""
     try:
-        found = [each for each in folder.iterdir() if (each / "case.json").is_file() and not each.name.startswith(RUNNING)]
+        found = [
+            each
+            for each in folder.iterdir()
+            if (each / "case.json").is_file() and not each.name.startswith(RUNNING)
+        ]
     except OSError:
         return []
     return [CaseFolder(each) for each in sorted(found, key=lambda each: (_created(each), each.name))]
@@ -175,7 +185,9 @@ def find_case(folder: Path, reference: str | None) -> CaseFolder:
     cases = list_cases(folder)
     if reference is None:
         if not cases:
-            raise UsageError(f"there is no case in {folder}; record one with: firstfault run SCRIPT (or name a folder with --cases)")
+            raise UsageError(
+                f"there is no case in {folder}; record one with: firstfault run SCRIPT (or name a folder with --cases)"
+            )
         return cases[-1]
     matching = [case for case in cases if reference in case.id]
     exact = [case for case in matching if case.id == reference]

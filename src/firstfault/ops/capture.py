@@ -7,7 +7,6 @@ raised, the calls that led to a failing backward, and the user's own failing sta
 
 from __future__ import annotations
 
-
 import contextlib
 import inspect
 import linecache
@@ -24,7 +23,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from firstfault.case.schema import Fact
 from firstfault.case.store import write_atomically
 from firstfault.ops.literal import literal
-from firstfault.ops.statement import definitions_of, failing_statement
+from firstfault.ops.statement import Statement, definitions_of, failing_statement
 from firstfault.ops.trace import Trace, tensors_in
 from firstfault.record import values
 from firstfault.record.failure import first_of
@@ -35,7 +34,7 @@ MAX_CALLS = 5_000  # public calls of one batch
 MAX_BYTES = 256 * 2**20  # of one form's values
 
 
-class Form(Fact, kw_only=True):
+class Form(Fact, frozen=True, kw_only=True):
     """A program in the making. Its values are in ``form-N.json`` and ``.safetensors`` beside ``forms.json``."""
 
     kind: str
@@ -112,7 +111,15 @@ class Calls(TorchFunctionMode):
 
 
 def _reads_property(function: Any) -> bool:
-    return getattr(function, "__name__", "") in ("__get__", "__set__", "__repr__", "size", "dim", "is_floating_point", "stride")
+    return getattr(function, "__name__", "") in (
+        "__get__",
+        "__set__",
+        "__repr__",
+        "size",
+        "dim",
+        "is_floating_point",
+        "stride",
+    )
 
 
 def _snapshot(arguments: Any) -> Any:
@@ -137,7 +144,9 @@ def _copied(value: Any) -> Any:
 def _nonfinite(value: Any) -> bool:
     with _disable_current_modes(), torch.no_grad():
         return any(
-            tensor.is_floating_point() and tensor.layout == torch.strided and not bool(torch.isfinite(tensor).all())
+            tensor.is_floating_point()
+            and tensor.layout == torch.strided
+            and not bool(torch.isfinite(tensor).all())
             for tensor in tensors_in(value)
         )
 
@@ -164,13 +173,23 @@ class Capture:
     def failed(self, error: BaseException) -> None:
         error = first_of(error)
         with _disable_current_modes(), torch.no_grad():
-            forms = []
-            for build in (self._nonfinite, self._collate, self._public_call, self._operator, self._module, self._backward, self._statement):
+            forms: list[Form | None] = []
+            for build in (
+                self._nonfinite,
+                self._collate,
+                self._public_call,
+                self._operator,
+                self._module,
+                self._backward,
+                self._statement,
+            ):
                 with contextlib.suppress(Exception):
                     built = build(error)
                     if built is not None:
                         forms.append(self._write(len(forms), *built))
-        write_atomically(self.folder / "forms.json", msgspec.json.encode([form for form in forms if form is not None]))
+        write_atomically(
+            self.folder / "forms.json", msgspec.json.encode([form for form in forms if form is not None])
+        )
 
     def _write(self, number: int, form: Form, kept: dict[str, Any]) -> Form | None:
         whole = values.save_values(kept, self.folder, f"form-{number}", MAX_BYTES)
@@ -186,13 +205,25 @@ class Capture:
         line = written.call(call.function, args, kwargs, makes=("result",))
         if line is None or len(tensors_in(call.result)) != 1:
             return None
-        form = Form(kind="nonfinite", target=written.target, lines=(line,), inputs=tuple(written.kept), nonfinite="result")
+        form = Form(
+            kind="nonfinite",
+            target=written.target,
+            lines=(line,),
+            inputs=tuple(written.kept),
+            nonfinite="result",
+        )
         return form, written.kept
 
     def _collate(self, error: BaseException) -> tuple[Form, dict[str, Any]] | None:
         """Samples that can't be put together: a loader over just these, as the failing one had it."""
-        fetching = [entry for entry in entries(error.__traceback__) if entry.tb_frame.f_code.co_filename.replace("\\", "/").endswith("_utils/fetch.py")]
-        if not fetching or "collate_fn" not in linecache.getline(fetching[-1].tb_frame.f_code.co_filename, fetching[-1].tb_lineno):
+        fetching = [
+            entry
+            for entry in entries(error.__traceback__)
+            if entry.tb_frame.f_code.co_filename.replace("\\", "/").endswith("_utils/fetch.py")
+        ]
+        if not fetching or "collate_fn" not in linecache.getline(
+            fetching[-1].tb_frame.f_code.co_filename, fetching[-1].tb_lineno
+        ):
             return None
         names = fetching[-1].tb_frame.f_locals
         collate = names["self"].collate_fn
@@ -200,13 +231,12 @@ class Capture:
         samples = written.value(list(names["data"]), "sample")
         workers = 0 if torch.utils.data.get_worker_info() is None and not _emulating_worker(error) else 1
         options = f"batch_size={len(names['data'])}" + (f", num_workers={workers}" if workers else "")
-        imports: tuple[str, ...] = ()
-        definitions = ""
+        needed = Statement("", (), "", {})
         if collate is not torch.utils.data.default_collate:
-            needed = definitions_of(collate)
-            if needed is None:
+            found = definitions_of(collate)
+            if found is None:
                 return None
-            imports, definitions = needed.imports, needed.definitions
+            needed = found
             options += f", collate_fn={needed.source}"
             written.kept.update(needed.values)
         line = f"next(iter(torch.utils.data.DataLoader({samples}, {options})))"
@@ -215,9 +245,9 @@ class Capture:
             target="torch.utils.data.DataLoader",
             lines=((line, ()),),
             inputs=tuple(written.kept),
-            names=() if collate is torch.utils.data.default_collate else tuple(needed.values),
-            imports=imports,
-            definitions=definitions,
+            names=tuple(needed.values),
+            imports=needed.imports,
+            definitions=needed.definitions,
         )
         return form, written.kept
 
@@ -245,9 +275,12 @@ class Capture:
         called = [
             entry.tb_frame.f_locals
             for entry in entries(error.__traceback__)
-            if entry.tb_frame.f_code.co_name == "_call_impl" and isinstance(entry.tb_frame.f_locals.get("self"), torch.nn.Module)
+            if entry.tb_frame.f_code.co_name == "_call_impl"
+            and isinstance(entry.tb_frame.f_locals.get("self"), torch.nn.Module)
         ]
-        built_in = [names for names in called if type(names["self"]).__module__.startswith("torch.nn.modules")]
+        built_in = [
+            names for names in called if type(names["self"]).__module__.startswith("torch.nn.modules")
+        ]
         if not built_in or not called or built_in[-1] is not called[-1]:
             return None
         names = built_in[-1]
@@ -257,7 +290,9 @@ class Capture:
         parameters = _parameters(type(module).forward)[1:]
         arguments = written.arguments(names.get("args", ()), names.get("kwargs", {}), parameters)
         lines = ((constructor, ("module",)), (f"module({arguments})", ()))
-        return Form(kind="module", target=f"torch.nn.{type(module).__name__}", lines=lines, inputs=tuple(written.kept)), written.kept
+        return Form(
+            kind="module", target=f"torch.nn.{type(module).__name__}", lines=lines, inputs=tuple(written.kept)
+        ), written.kept
 
     def _backward(self, error: BaseException) -> tuple[Form, dict[str, Any]] | None:
         """The public calls of the batch up to a failing backward."""
@@ -273,15 +308,26 @@ class Capture:
                 return None
             lines.append(line)
         recorded = {name: value for name, value in written.made.items() if isinstance(value, torch.Tensor)}
-        kept = {**written.kept, **{name: value.detach().requires_grad_(value.requires_grad) for name, value in recorded.items()}}
+        kept = {
+            **written.kept,
+            **{name: value.detach().requires_grad_(value.requires_grad) for name, value in recorded.items()},
+        }
         form = Form(
-            kind="backward", target="torch.Tensor.backward", lines=tuple(lines), inputs=tuple(written.kept), recorded=tuple(recorded)
+            kind="backward",
+            target="torch.Tensor.backward",
+            lines=tuple(lines),
+            inputs=tuple(written.kept),
+            recorded=tuple(recorded),
         )
         return form, kept
 
     def _statement(self, error: BaseException) -> tuple[Form, dict[str, Any]] | None:
         """The user's own statement that failed, with the values of the names that it uses."""
-        inside = [entry for entry in entries(error.__traceback__) if owner_of(entry.tb_frame.f_code.co_filename) == "user"]
+        inside = [
+            entry
+            for entry in entries(error.__traceback__)
+            if owner_of(entry.tb_frame.f_code.co_filename) == "user"
+        ]
         if not inside:
             return None
         found = failing_statement(inside[-1].tb_frame, inside[-1].tb_lineno)
@@ -302,7 +348,8 @@ class Capture:
 def _emulating_worker(error: BaseException) -> bool:
     """Whether the fetch was made with a worker's surroundings, which have unwound by now."""
     return any(
-        entry.tb_frame.f_code.co_name == "_next_data" and getattr(entry.tb_frame.f_locals.get("self"), "loader_workers", 0)
+        entry.tb_frame.f_code.co_name == "_next_data"
+        and getattr(entry.tb_frame.f_locals.get("self"), "loader_workers", 0)
         for entry in entries(error.__traceback__)
     )
 
@@ -317,7 +364,9 @@ def _needed(calls: list[Call]) -> list[Call]:
             continue
         made = tensors_in(call.result)
         inputs = [*tensors_in(list(call.args)), *tensors_in(list(call.kwargs.values()))]
-        in_place = getattr(call.function, "__name__", "").rstrip("_") + "_" == getattr(call.function, "__name__", "") and bool(inputs)
+        in_place = getattr(call.function, "__name__", "").rstrip("_") + "_" == getattr(
+            call.function, "__name__", ""
+        ) and bool(inputs)
         touches = in_place and _storage(inputs[0]) in storages
         if any(id(tensor) in wanted for tensor in made) or touches:
             needed.append(call)
@@ -327,7 +376,11 @@ def _needed(calls: list[Call]) -> list[Call]:
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr() if tensor.layout == torch.strided and not tensor.is_nested else id(tensor)
+    return (
+        tensor.untyped_storage().data_ptr()
+        if tensor.layout == torch.strided and not tensor.is_nested
+        else id(tensor)
+    )
 
 
 class _Writer:
@@ -339,7 +392,9 @@ class _Writer:
         self.names: dict[int, str] = {}
         self.target = ""
 
-    def call(self, function: Any, args: Any, kwargs: Any, makes: tuple[str, ...] = ()) -> tuple[str, tuple[str, ...]] | None:
+    def call(
+        self, function: Any, args: Any, kwargs: Any, makes: tuple[str, ...] = ()
+    ) -> tuple[str, tuple[str, ...]] | None:
         name = _name_of(function)
         if name is None:
             return None
@@ -349,12 +404,21 @@ class _Writer:
         parameters = _parameters(function)
         if name.startswith("torch.Tensor.") and args and not name.split(".")[-1].startswith("__"):
             receiver = self.value(args[0], "x")
-            return f"{receiver}.{name.removeprefix('torch.Tensor.')}({self.arguments(args[1:], kwargs, parameters[1:])})", makes
+            return (
+                f"{receiver}.{name.removeprefix('torch.Tensor.')}({self.arguments(args[1:], kwargs, parameters[1:])})",
+                makes,
+            )
         return f"{name}({self.arguments(args, kwargs, parameters)})", makes
 
     def step(self, call: Call) -> tuple[str, tuple[str, ...]] | None:
         """One line of a longer program: its result gets a name."""
-        results = [call.result] if isinstance(call.result, torch.Tensor) else list(call.result) if isinstance(call.result, (tuple, list)) else []
+        results = (
+            [call.result]
+            if isinstance(call.result, torch.Tensor)
+            else list(call.result)
+            if isinstance(call.result, (tuple, list))
+            else []
+        )
         line = self.call(call.function, call.args, call.kwargs)
         if line is None:
             return None
@@ -385,9 +449,22 @@ class _Writer:
             return f"@{{{known}}}"
         if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
             inner = ", ".join(self.value(item, f"{hint}{n}") for n, item in enumerate(value))
-            return f"[{inner}]" if isinstance(value, list) else f"({inner},)" if len(value) == 1 else f"({inner})"
+            return (
+                f"[{inner}]"
+                if isinstance(value, list)
+                else f"({inner},)"
+                if len(value) == 1
+                else f"({inner})"
+            )
         if type(value) is dict:
-            return "{" + ", ".join(f"{key!r}: {self.value(item, f'{hint}{n}')}" for n, (key, item) in enumerate(value.items())) + "}"
+            return (
+                "{"
+                + ", ".join(
+                    f"{key!r}: {self.value(item, f'{hint}{n}')}"
+                    for n, (key, item) in enumerate(value.items())
+                )
+                + "}"
+            )
         if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim:
             return self.value(torch.from_numpy(value.copy()), hint) + ".numpy()"
         if isinstance(value, bool) or value is None or not isinstance(value, (int, float)):
@@ -399,7 +476,11 @@ class _Writer:
     def _free(self, hint: str) -> str:
         base = hint if hint.isidentifier() and hint not in ("_", "lambda", "self") else "x"
         taken = {*self.kept, *self.made}
-        return base if base not in taken else next(f"{base}{n}" for n in range(2, 10_000) if f"{base}{n}" not in taken)
+        return (
+            base
+            if base not in taken
+            else next(f"{base}{n}" for n in range(2, 10_000) if f"{base}{n}" not in taken)
+        )
 
     def constructor(self, module: torch.nn.Module) -> str:
         """A built-in module's constructor call, read off its signature and its attributes of the same names."""
@@ -407,11 +488,18 @@ class _Writer:
         written = []
         for name, parameter in list(inspect.signature(kind.__init__).parameters.items())[1:]:
             found = getattr(module, name, inspect.Parameter.empty)
-            if name in ("device", "dtype") or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            if name in ("device", "dtype") or parameter.kind in (
+                parameter.VAR_POSITIONAL,
+                parameter.VAR_KEYWORD,
+            ):
                 continue
             if name == "bias" and not isinstance(found, bool):
                 found = found is not None
-            if found is inspect.Parameter.empty or isinstance(found, (torch.Tensor, torch.nn.Module)) or found == parameter.default:
+            if (
+                found is inspect.Parameter.empty
+                or isinstance(found, (torch.Tensor, torch.nn.Module))
+                or found == parameter.default
+            ):
                 continue
             written.append(f"{name}={self.value(found, name)}")
         return f"torch.nn.{kind.__name__}({', '.join(self._recurrent(kind, module) + written)})"
@@ -443,10 +531,15 @@ def _parameters(function: Any) -> tuple[str, ...]:
     if isinstance(function, torch._ops.OpOverload):
         return tuple(argument.name for argument in function._schema.arguments)
     try:
-        return tuple(name for name, each in inspect.signature(function).parameters.items() if each.kind is not each.VAR_KEYWORD)
+        return tuple(
+            name
+            for name, each in inspect.signature(function).parameters.items()
+            if each.kind is not each.VAR_KEYWORD
+        )
     except (TypeError, ValueError):
-        return {"linear": ("input", "weight", "bias"), "conv2d": ("input", "weight", "bias")}.get(getattr(function, "__name__", ""), ())
+        return {"linear": ("input", "weight", "bias"), "conv2d": ("input", "weight", "bias")}.get(
+            getattr(function, "__name__", ""), ()
+        )
 
 
 __all__ = ["Form", "capture_instrument", "capture_nonfinite_instrument"]
-

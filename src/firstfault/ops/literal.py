@@ -67,12 +67,20 @@ def _array_literal(array: np.ndarray) -> str:
 
 def tensor_literal(tensor: torch.Tensor) -> str:
     """A tensor as source: dtype, shape, stride, device and requires_grad come back; large ones of one value only."""
-    if tensor.layout != torch.strided or tensor.is_nested or tensor.is_quantized or tensor.is_conj() or tensor.is_neg():
+    if (
+        tensor.layout != torch.strided
+        or tensor.is_nested
+        or tensor.is_quantized
+        or tensor.is_conj()
+        or tensor.is_neg()
+    ):
         raise NoLiteral(f"a tensor of layout {tensor.layout} can't be written as source")
     dense = tensor.detach()
     text = _strided(dense) if not dense.is_contiguous() and dense.numel() > 1 else _contiguous(dense)
     if tensor.requires_grad:
-        text += ".requires_grad_()" if not text.endswith(")") or "as_strided" in text or ".expand" in text else ""
+        text += (
+            ".requires_grad_()" if not text.endswith(")") or "as_strided" in text or ".expand" in text else ""
+        )
         if not text.endswith(".requires_grad_()"):
             text = f"{text[:-1]}, requires_grad=True)"
     return text
@@ -112,7 +120,11 @@ def _contiguous(tensor: torch.Tensor) -> str:
         return _filled(tensor, first.item(), shape, dtype, device)
     if tensor.numel() > MAX_ELEMENTS:
         raise NoLiteral(f"a tensor of {tensor.numel()} different elements is too large to be written out")
-    elements = tensor.cpu().tolist() if tensor.dtype not in (torch.bfloat16, torch.float16) else tensor.float().cpu().tolist()
+    elements = (
+        tensor.cpu().tolist()
+        if tensor.dtype not in (torch.bfloat16, torch.float16)
+        else tensor.float().cpu().tolist()
+    )
     text = _elements(elements, tensor.dtype)
     return f"torch.tensor({text}{dtype}{device})"
 

@@ -68,7 +68,11 @@ class Program:
     def inlined(self) -> frozenset[str]:
         """Plain values that are written where they are used, instead of on a line of their own."""
         placed = {name for line in self.lines for name in _NAME.findall(line.template)}
-        return frozenset(name for name, value in self.inputs.items() if name in placed and not isinstance(value, torch.Tensor))
+        return frozenset(
+            name
+            for name, value in self.inputs.items()
+            if name in placed and not isinstance(value, torch.Tensor)
+        )
 
     def assignments(self) -> list[str]:
         """The inputs that have a line of their own. Raises NoLiteral when one can't be written."""

@@ -73,11 +73,19 @@ def _tree(filename: str) -> ast.Module | None:
 
 def _statement_at(tree: ast.Module, line: int) -> ast.stmt | None:
     """The innermost simple statement at a line, or the ``if`` that guards a raise there."""
-    parents: dict[ast.AST, ast.AST] = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
-    holding = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)]
+    parents: dict[ast.AST, ast.AST] = {
+        child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)
+    }
+    holding = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]
     if not holding:
         return None
-    statement = min(holding, key=lambda node: ((node.end_lineno or node.lineno) - node.lineno, -node.col_offset))
+    statement = min(
+        holding, key=lambda node: ((node.end_lineno or node.lineno) - node.lineno, -node.col_offset)
+    )
     if isinstance(statement, ast.Raise):
         above: ast.AST | None = parents.get(statement)
         if isinstance(above, ast.If):
@@ -88,7 +96,11 @@ def _statement_at(tree: ast.Module, line: int) -> ast.stmt | None:
     if isinstance(statement, (ast.For, ast.While, ast.With, ast.If, ast.Try)):
         expression = getattr(statement, "iter", None) or getattr(statement, "test", None)
         return ast.Expr(value=expression) if expression is not None else None
-    return None if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)) else statement
+    return (
+        None
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom))
+        else statement
+    )
 
 
 class _Needed:
@@ -102,7 +114,11 @@ class _Needed:
         self.sources: dict[str, str] = {}
 
     def read(self, node: ast.AST) -> None:
-        bound = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+        bound = {
+            each.id
+            for each in ast.walk(node)
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        }
         arguments = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
         for attribute in ast.walk(node):
             if isinstance(attribute, ast.Attribute):
@@ -117,7 +133,11 @@ class _Needed:
         """``self.width`` is taken as a value of its own: the object need not be built."""
         text = ast.unparse(node)
         root = text.split(".")[0]
-        if root not in self.names or isinstance(self.names[root], types.ModuleType) or not all(part.isidentifier() for part in text.split(".")):
+        if (
+            root not in self.names
+            or isinstance(self.names[root], types.ModuleType)
+            or not all(part.isidentifier() for part in text.split("."))
+        ):
             return
         if _writable(self.names[root]):
             return
@@ -134,14 +154,20 @@ class _Needed:
             return
         value = self.names[name]
         if isinstance(value, types.ModuleType):
-            self.imports[name] = f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}"
+            self.imports[name] = (
+                f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}"
+            )
         elif isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
             self._definition(name, value)
         elif _writable(value):
             self.values[name] = value
 
     def _definition(self, name: str, value: Any) -> None:
-        if getattr(builtins, name, None) is value or name in self.sources or len(self.sources) >= _MAX_DEFINITIONS:
+        if (
+            getattr(builtins, name, None) is value
+            or name in self.sources
+            or len(self.sources) >= _MAX_DEFINITIONS
+        ):
             return
         module = getattr(value, "__module__", None) or ""
         filename = getattr(inspect.getmodule(value), "__file__", None) or ""
@@ -160,19 +186,25 @@ class _Needed:
         elif hasattr(value, "__qualname__") and module:
             imported = value.__qualname__
             if "." not in imported:
-                self.imports[name] = f"from {module} import {imported}" + (f" as {name}" if imported != name else "")
+                self.imports[name] = f"from {module} import {imported}" + (
+                    f" as {name}" if imported != name else ""
+                )
 
     def rewritten(self, statement: ast.stmt) -> ast.stmt:
         replaced = self.replaced
 
         class Rewrite(ast.NodeTransformer):
-            def visit_Attribute(self, node: ast.Attribute) -> ast.AST:  # noqa: N802
+            def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
                 name = replaced.get(ast.unparse(node))
                 return ast.copy_location(ast.Name(name, node.ctx), node) if name else self.generic_visit(node)
 
         used = Rewrite().visit(statement)
         names = {each.id for each in ast.walk(used) if isinstance(each, ast.Name)}
-        self.values = {name: value for name, value in self.values.items() if name in names or any(name in source for source in self.sources.values())}
+        self.values = {
+            name: value
+            for name, value in self.values.items()
+            if name in names or any(name in source for source in self.sources.values())
+        }
         return used
 
 
@@ -185,5 +217,7 @@ def _writable(value: Any) -> bool:
     try:
         literal(value)
     except (NoLiteral, RecursionError):
-        return isinstance(value, (list, tuple, dict)) and all(_writable(item) for item in (value.values() if isinstance(value, dict) else value))
+        return isinstance(value, (list, tuple, dict)) and all(
+            _writable(item) for item in (value.values() if isinstance(value, dict) else value)
+        )
     return True

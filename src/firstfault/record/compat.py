@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def iterator_classes() -> tuple[type, type, type]:
+def iterator_classes() -> tuple[Any, Any, Any]:
     """The base, in-process and multi-process iterators of DataLoader (utils/data/dataloader.py)."""
     from torch.utils.data import dataloader
 
@@ -20,7 +20,7 @@ def iterator_classes() -> tuple[type, type, type]:
     )
 
 
-def fetcher_classes() -> tuple[type, type]:
+def fetcher_classes() -> tuple[Any, Any]:
     """The fetchers for map-style and iterable data sets (utils/data/_utils/fetch.py)."""
     from torch.utils.data._utils import fetch
 

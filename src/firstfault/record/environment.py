@@ -45,7 +45,22 @@ _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD", "CREDENTIAL")
 _MAX_VALUE = 500  # characters
 _MAX_PACKAGES = 80
 # Packages whose version matters for a failure of torch's; others are named only when they were loaded.
-_PACKAGES = ("torch", "numpy", "torchvision", "torchaudio", "triton", "lightning", "pytorch-lightning", "transformers", "accelerate", "torchdata", "datasets", "torch-geometric", "timm", "safetensors")
+_PACKAGES = (
+    "torch",
+    "numpy",
+    "torchvision",
+    "torchaudio",
+    "triton",
+    "lightning",
+    "pytorch-lightning",
+    "transformers",
+    "accelerate",
+    "torchdata",
+    "datasets",
+    "torch-geometric",
+    "timm",
+    "safetensors",
+)
 
 
 def environment() -> Environment:
@@ -131,7 +146,9 @@ def packages() -> dict[str, str]:
     for name in names:
         if name in found or len(found) >= _MAX_PACKAGES:
             continue
-        if name.replace("-", "_") not in loaded and not any(name in owners.get(module, ()) for module in loaded):
+        if name.replace("-", "_") not in loaded and not any(
+            name in owners.get(module, ()) for module in loaded
+        ):
             continue
         try:
             found[name] = importlib.metadata.version(name)

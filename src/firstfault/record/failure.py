@@ -18,7 +18,11 @@ MAX_CHAIN = 8  # causes and contexts that are kept
 
 def type_name(kind: type[BaseException]) -> str:
     """``'IndexError'`` for built-in exceptions, ``'torch.OutOfMemoryError'`` for others."""
-    return kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
+    return (
+        kind.__qualname__
+        if kind.__module__ in ("builtins", "__main__")
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
 
 
 def message_of(error: BaseException) -> str:
@@ -39,7 +43,9 @@ def earlier(error: BaseException) -> BaseException | None:
 def exception_info(error: BaseException, depth: int = MAX_CHAIN) -> ExceptionInfo:
     """The exception with its base classes and the chain it came from."""
     before = earlier(error) if depth else None
-    caused_by = () if before is None else (exception_info(before, 0), *exception_info(before, depth - 1).caused_by)
+    caused_by = (
+        () if before is None else (exception_info(before, 0), *exception_info(before, depth - 1).caused_by)
+    )
     return ExceptionInfo(
         type=type_name(type(error)),
         message=message_of(error),
@@ -90,7 +96,9 @@ def describe(error: BaseException, phase: Phase = "other", **facts: Any) -> Fail
     )
 
 
-def phase_in_loop(traceback: types.TracebackType | None, *, steps_in_pass: bool, grad_enabled: bool | None) -> Phase:
+def phase_in_loop(
+    traceback: types.TracebackType | None, *, steps_in_pass: bool, grad_enabled: bool | None
+) -> Phase:
     """The phase of a failure that was raised while a batch was in progress, read from the frames after the failure.
 
     ``steps_in_pass``: whether the loop has completed an optimizer step. ``grad_enabled`` is torch's grad mode at the
@@ -99,7 +107,7 @@ def phase_in_loop(traceback: types.TracebackType | None, *, steps_in_pass: bool,
     entries = frames_.entries(traceback)
     for entry in entries:
         path, function = entry.tb_frame.f_code.co_filename.replace("\\", "/"), entry.tb_frame.f_code.co_name
-        if path.endswith("torch/autograd/__init__.py") or path.endswith("torch/autograd/graph.py"):
+        if path.endswith(("torch/autograd/__init__.py", "torch/autograd/graph.py")):
             return "backward"
         if function == "backward" and path.endswith("torch/_tensor.py"):
             return "backward"
@@ -125,7 +133,9 @@ def modules_in_progress(traceback: types.TracebackType | None) -> tuple[str, ...
     """
     called: list[Any] = []
     for entry in frames_.entries(traceback):
-        if entry.tb_frame.f_code.co_name == "_call_impl" and hasattr(self := entry.tb_frame.f_locals.get("self"), "named_modules"):
+        if entry.tb_frame.f_code.co_name == "_call_impl" and hasattr(
+            self := entry.tb_frame.f_locals.get("self"), "named_modules"
+        ):
             called.append(self)
     if not called:
         return ()
@@ -159,7 +169,9 @@ def fetch_failure(
     names = last.tb_frame.f_locals
     sample = names.get("idx", None if indices is None or isinstance(indices, (list, tuple)) else indices)
     position = _position(names, sample, indices)
-    return WorkerFailure(stage="getitem", worker=worker, sample=plain(sample), position=position, frames=frames)
+    return WorkerFailure(
+        stage="getitem", worker=worker, sample=plain(sample), position=position, frames=frames
+    )
 
 
 def _position(names: dict[str, Any], sample: Any, indices: Sequence[Any] | None) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import linecache
 import os
 import site
@@ -26,7 +27,9 @@ def _library_folders() -> tuple[str, ...]:
 
 _LIBRARIES = _library_folders()
 _STANDARD_LIBRARY = tuple(
-    os.path.realpath(path) + os.sep for path in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} if path
+    os.path.realpath(path) + os.sep
+    for path in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    if path
 )
 
 
@@ -46,9 +49,9 @@ def owner_of(filename: str) -> Owner:
         return "torch" if inside.split(os.sep, 1)[0] == "torch" else "library"
     if path.startswith(_STANDARD_LIBRARY):
         return "python"
-    if os.path.basename(filename) in ("firstfault", "firstfault.exe") and os.path.dirname(path) == os.path.dirname(
-        os.path.abspath(sys.executable)
-    ):
+    if os.path.basename(filename) in ("firstfault", "firstfault.exe") and os.path.dirname(
+        path
+    ) == os.path.dirname(os.path.abspath(sys.executable)):
         return "firstfault"
     return "user"
 
@@ -97,9 +100,11 @@ def innermost_user_frame(frames: tuple[Frame, ...]) -> Frame | None:
 
 def without_own_frames(traceback: types.TracebackType | None) -> types.TracebackType | None:
     """The same traceback with firstfault's frames cut out, so that what a user reads is the script's own."""
-    kept = [entry for entry in entries(traceback) if owner_of(entry.tb_frame.f_code.co_filename) != "firstfault"]
+    kept = [
+        entry for entry in entries(traceback) if owner_of(entry.tb_frame.f_code.co_filename) != "firstfault"
+    ]
     kept = [entry for entry in kept if not _launcher(entry.tb_frame.f_code)]
-    for entry, following in zip(kept, kept[1:], strict=False):
+    for entry, following in itertools.pairwise(kept):
         entry.tb_next = following
     if kept:
         kept[-1].tb_next = None

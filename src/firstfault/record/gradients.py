@@ -52,7 +52,9 @@ def _state(expression: ast.expr) -> str | None:
     if not isinstance(expression, ast.Call):
         return None
     name = ast.unparse(expression.func).rsplit(".", 1)[-1]
-    first = expression.args[0].value if expression.args and isinstance(expression.args[0], ast.Constant) else None
+    first = (
+        expression.args[0].value if expression.args and isinstance(expression.args[0], ast.Constant) else None
+    )
     if name in _OFF:
         return "on" if name == "inference_mode" and first is False else "off"
     if name == "set_grad_enabled" and isinstance(first, bool):

@@ -61,7 +61,7 @@ def _watch_by_compiling(handler: Handler) -> Callable[[], None]:
 
     suppress_exit = contextlib.suppress.__exit__
 
-    def __exit__(self: Any, kind: Any, error: Any, traceback: Any) -> Any:  # noqa: N807
+    def __exit__(self: Any, kind: Any, error: Any, traceback: Any) -> Any:
         suppressed = suppress_exit(self, kind, error, traceback)
         if suppressed and owner_of(sys._getframe(1).f_code.co_filename) == "user":
             handler(error)
@@ -105,7 +105,9 @@ def _call_at(place: ast.stmt) -> ast.stmt:
 class _UserModules(importlib.abc.MetaPathFinder):
     """Finds the user's own modules like Python does, and has them compiled by :func:`compile_user_code`."""
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Any = None, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader:
             return None

@@ -21,7 +21,7 @@ from firstfault.errors import UsageError
 from firstfault.record.handled import compile_user_code
 
 
-class Target(Fact, kw_only=True):
+class Target(Fact, frozen=True, kw_only=True):
     """What to run: a script's path, or a module's name, with its arguments."""
 
     script: str | None = None
@@ -39,7 +39,9 @@ def check(target: Target) -> None:
         return
     path = Path(target.script)
     if not path.exists():
-        raise UsageError(f"can't run {target.script}: there is no such file; check the path (the working folder is {os.getcwd()})")
+        raise UsageError(
+            f"can't run {target.script}: there is no such file; check the path (the working folder is {os.getcwd()})"
+        )
     if path.is_dir() and not (path / "__main__.py").exists():
         raise UsageError(f"can't run {target.script}: it is a folder without a __main__.py; name a script")
     if path.is_file() and not os.access(path, os.R_OK):
@@ -114,7 +116,9 @@ def _execute_module(name: str, arguments: Sequence[str]) -> None:
             raise
         spec = None
     if spec is None or spec.loader is None or not hasattr(spec.loader, "get_code"):
-        raise UsageError(f"can't run -m {name}: there is no such module, or it is a package without __main__; check the name")
+        raise UsageError(
+            f"can't run -m {name}: there is no such module, or it is a package without __main__; check the name"
+        )
     sys.argv[0] = spec.origin or name
     code = spec.loader.get_code(spec.name)
     main = _new_main(__file__=spec.origin, __loader__=spec.loader, __spec__=spec)

@@ -29,11 +29,11 @@ def tap(session: Session) -> Callable[[], None]:
         (many, "__init__", many.__init__),
         (many, "_process_data", many._process_data),
     ]
-    setattr(base, "__init__", _opening(session, base.__init__))  # noqa: B010
+    base.__init__ = _opening(session, base.__init__)
     base._reset = _resetting(session, base._reset)
     base._next_index = _issuing(base._next_index)
-    setattr(base, "__next__", _handing_out(session, base.__next__))  # noqa: B010
-    setattr(many, "__init__", _starting_workers(session, many.__init__))  # noqa: B010
+    base.__next__ = _handing_out(session, base.__next__)
+    many.__init__ = _starting_workers(session, many.__init__)
     many._process_data = _processing(many._process_data)
 
     def untap() -> None:
@@ -59,7 +59,7 @@ def _open(session: Session, iterator: Any, loader: Any) -> Pass | None:
 
 
 def _opening(session: Session, original: Callable[..., None]) -> Callable[..., None]:
-    def __init__(iterator: Any, loader: Any) -> None:  # noqa: N807
+    def __init__(iterator: Any, loader: Any) -> None:
         if _ATTRIBUTE not in iterator.__dict__:
             _open(session, iterator, loader)
         original(iterator, loader)
@@ -102,7 +102,7 @@ def _processing(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _handing_out(session: Session, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def __next__(iterator: Any) -> Any:  # noqa: N807
+    def __next__(iterator: Any) -> Any:
         current = iterator.__dict__.get(_ATTRIBUTE)
         if current is None or not session.on:
             return original(iterator)
@@ -122,14 +122,16 @@ def _handing_out(session: Session, original: Callable[[Any], Any]) -> Callable[[
 
 
 def _starting_workers(session: Session, original: Callable[..., None]) -> Callable[..., None]:
-    def __init__(iterator: Any, loader: Any) -> None:  # noqa: N807
+    def __init__(iterator: Any, loader: Any) -> None:
         opened = _open(session, iterator, loader)
         if opened is None or session.folder is None:
             original(iterator, loader)
             return
         user = loader.worker_init_fn
         opened.slots = (loader.prefetch_factor or 2) * opened.workers + _SPARE_SLOTS
-        compat.set_worker_init(loader, WorkerHook(user, str(session.folder), opened.states_name, opened.slots))
+        compat.set_worker_init(
+            loader, WorkerHook(user, str(session.folder), opened.states_name, opened.slots)
+        )
         try:
             original(iterator, loader)
         finally:

@@ -86,7 +86,7 @@ class Pass:
     def _left(self, _: Any) -> None:
         """The iterator dies: note where the user's code was."""
         frame: types.FrameType | None = sys._getframe(1)
-        places = []
+        places: list[tuple[types.CodeType, int]] = []
         while frame is not None and len(places) < 2:
             if owner_of(frame.f_code.co_filename) == "user":
                 places.append((frame.f_code, frame.f_lineno))

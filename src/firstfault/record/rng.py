@@ -23,7 +23,7 @@ _MAX_GENERATORS = 32  # generator objects of one data set
 _MAX_DEPTH = 3  # how deep below the data set's attributes they are looked for
 
 
-class States(Fact, kw_only=True):
+class States(Fact, frozen=True, kw_only=True):
     """Random states of one process at one moment. A field is None where the library wasn't loaded or holds none."""
 
     python: bytes | None = None

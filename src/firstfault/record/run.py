@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import tempfile
@@ -47,7 +48,7 @@ def run(target: Target, cases: Path, report: Report, launcher: tuple[str, ...] =
     except BaseException as error:
         case = _after(session, suspicion, error, target, cases, launcher)
         stop()
-        _hand_over_to_python(error, None if case is None else lambda: report(case))
+        _hand_over_to_python(error, functools.partial(report, case) if case is not None else None)
         raise
     case = _after(session, suspicion, None, target, cases, launcher)
     stop()
@@ -95,17 +96,28 @@ def _off_in_child(session: Session) -> None:
 
 def _run_folder(cases: Path, target: Target) -> Path | None:
     """The folder of this run; in the temporary folder, said so, when the cases' own can't be written."""
-    for parent in (cases, Path(tempfile.gettempdir()) / f"firstfault-{os.getuid() if hasattr(os, 'getuid') else 0}"):
+    for parent in (
+        cases,
+        Path(tempfile.gettempdir()) / f"firstfault-{os.getuid() if hasattr(os, 'getuid') else 0}",
+    ):
         folder = parent / f"{store.RUNNING}{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         try:
             store.make_folder(parent)
             folder.mkdir()
-            record = {"pid": os.getpid(), "started": time.time(), "target": msgspec.to_builtins(target), "cwd": os.getcwd()}
+            record = {
+                "pid": os.getpid(),
+                "started": time.time(),
+                "target": msgspec.to_builtins(target),
+                "cwd": os.getcwd(),
+            }
             (folder / "run.json").write_bytes(msgspec.json.encode(record))
             return folder.absolute()
         except OSError as error:
             reason = error.strerror or str(error)
-            _say(f"firstfault: {parent} can't be written ({reason}); " + ("trying the temporary folder" if parent is cases else "no case will be kept"))
+            _say(
+                f"firstfault: {parent} can't be written ({reason}); "
+                + ("trying the temporary folder" if parent is cases else "no case will be kept")
+            )
     return None
 
 
@@ -150,12 +162,21 @@ def first_failure(session: Session, suspicion: Suspicion, error: BaseException |
 
 
 def _after(
-    session: Session, suspicion: Suspicion, error: BaseException | None, target: Target, cases: Path, launcher: tuple[str, ...]
+    session: Session,
+    suspicion: Suspicion,
+    error: BaseException | None,
+    target: Target,
+    cases: Path,
+    launcher: tuple[str, ...],
 ) -> Path | None:
     """Write the case if there was a failure; else leave nothing behind."""
     case = None
     with session.guarded("the case could not be written"):
-        if isinstance(error, SyntaxError) and not session.loader_states and _in_the_script_itself(error, target):
+        if (
+            isinstance(error, SyntaxError)
+            and not session.loader_states
+            and _in_the_script_itself(error, target)
+        ):
             first = None
         else:
             first = first_failure(session, suspicion, error)
@@ -182,7 +203,9 @@ def _hand_over_to_python(error: BaseException, report: Callable[[], str] | None)
             try:
                 _say(report())
             except Exception as broken:
-                _say(f"firstfault: the case was written, but can't be shown: {type(broken).__name__}: {broken}")
+                _say(
+                    f"firstfault: the case was written, but can't be shown: {type(broken).__name__}: {broken}"
+                )
 
     sys.excepthook = excepthook
 

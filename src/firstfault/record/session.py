@@ -102,7 +102,9 @@ class Session:
         self._warned = False
         if folder is not None:
             with self.guarded("the journal could not be opened"):
-                self._journal = os.open(folder / "journal.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                self._journal = os.open(
+                    folder / "journal.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
+                )
 
     # ---- the taps' side -------------------------------------------------------------------------------------------
 
@@ -153,7 +155,9 @@ class Session:
             current.batch = batch
             current.steps_at_handout = self.steps
             self.current = current
-            current.loader.cadence.batch(current.loader.number, current.number, current.batch_number, current.indices)
+            current.loader.cadence.batch(
+                current.loader.number, current.number, current.batch_number, current.indices
+            )
             self._note(current)
         except Exception as error:
             self.warn(f"a batch could not be recorded: {type(error).__name__}: {error}")
@@ -200,7 +204,9 @@ class Session:
     def _note(self, current: Pass) -> None:
         if self._journal is None:
             return
-        line = _ENCODE((current.loader.number, current.number, current.batch_number, _journalled(current.indices)))
+        line = _ENCODE(
+            (current.loader.number, current.number, current.batch_number, _journalled(current.indices))
+        )
         os.write(self._journal, line + b"\n")
         self._journal_bytes += len(line) + 1
         if self._journal_bytes > MAX_JOURNAL_BYTES:
@@ -210,7 +216,8 @@ class Session:
             self._look_at_memory()
 
     def _rotate(self) -> None:
-        assert self.folder is not None and self._journal is not None
+        assert self.folder is not None
+        assert self._journal is not None
         os.close(self._journal)
         (self.folder / "journal.jsonl").replace(self.folder / "journal.older.jsonl")
         self._journal = os.open(self.folder / "journal.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -251,7 +258,9 @@ class Session:
             error.__traceback__, steps_in_pass=self.steps > current.steps_at_start, grad_enabled=grad_enabled
         )
 
-    def failure_from(self, error: BaseException, *, swallowed: bool = False, grad_enabled: bool | None = None) -> First:
+    def failure_from(
+        self, error: BaseException, *, swallowed: bool = False, grad_enabled: bool | None = None
+    ) -> First:
         """Everything about a failure that is gone once the script goes on."""
         current = self.in_progress(error)
         described = failure_.describe(
@@ -279,7 +288,9 @@ class Session:
             traceback = frames.frames_of(error.__traceback__)
             self.consequences.append(
                 Consequence(
-                    exception=failure_.exception_info(error), seen=frames.innermost_user_frame(traceback), note=note
+                    exception=failure_.exception_info(error),
+                    seen=frames.innermost_user_frame(traceback),
+                    note=note,
                 )
             )
 

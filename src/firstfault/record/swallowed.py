@@ -37,7 +37,9 @@ class Suspicion:
         with session.guarded("a handled exception could not be recorded"):
             candidate = session.failure_from(error, swallowed=True)
             writing.keep_batch(session, candidate)
-            candidate.progress = writing.progress(session, candidate.failure, candidate.current, candidate.steps)
+            candidate.progress = writing.progress(
+                session, candidate.failure, candidate.current, candidate.steps
+            )
             self.candidate = candidate
 
     def batch_over(self, current: Pass) -> None:

@@ -24,7 +24,9 @@ class _TorchFinder(importlib.abc.MetaPathFinder):
     def __init__(self, act: Callable[[], None]) -> None:
         self.act = act
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Any = None, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if name != "torch":
             return None
         if self in sys.meta_path:

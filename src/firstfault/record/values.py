@@ -27,12 +27,25 @@ from firstfault.errors import UsageError
 MAX_DEPTH = 32  # of nested containers; deeper ones are cut off
 MAX_LEAVES = 20_000  # tensors of one batch that are described one by one
 MAX_STRUCTURE_BYTES = 64 * 2**20  # of NAME.json when it is read
-_SPECIAL = ("tensor", "array", "text", "plain", "list", "tuple", "dict", "object", "bytes", "cut", "sparse", "nested")
+_SPECIAL = (
+    "tensor",
+    "array",
+    "text",
+    "plain",
+    "list",
+    "tuple",
+    "dict",
+    "object",
+    "bytes",
+    "cut",
+    "sparse",
+    "nested",
+)
 
 Lookup = Callable[[str], Any]
 
 
-class View(Fact, kw_only=True):
+class View(Fact, frozen=True, kw_only=True):
     """One tensor: a view of a storage span. ``offset`` counts elements from the span's start."""
 
     storage: str
@@ -47,7 +60,7 @@ class View(Fact, kw_only=True):
     array: bool = False
 
 
-class Kept(Fact, kw_only=True):
+class Kept(Fact, frozen=True, kw_only=True):
     """NAME.json."""
 
     format: int = 1
@@ -78,12 +91,18 @@ def describe_batch(value: Any) -> dict[str, Any]:
                 shape=tuple(tensor.shape),
                 dtype=_name(tensor.dtype),
                 device=str(tensor.device),
-                stride=tuple(tensor.stride()) if tensor.layout == torch.strided and not tensor.is_nested else None,
+                stride=tuple(tensor.stride())
+                if tensor.layout == torch.strided and not tensor.is_nested
+                else None,
                 digest=digest,
                 layout=_name(tensor.layout),
             )
         )
-    return {"leaves": tuple(leaves), "structure": structure, "digest": hashed.hexdigest() if complete else None}
+    return {
+        "leaves": tuple(leaves),
+        "structure": structure,
+        "digest": hashed.hexdigest() if complete else None,
+    }
 
 
 def tensor_digest(tensor: torch.Tensor) -> str | None:
@@ -93,10 +112,16 @@ def tensor_digest(tensor: torch.Tensor) -> str | None:
     parts = _dense_parts(tensor)
     if parts is None:
         return None
-    hashed = hashlib.sha256(f"{_name(tensor.dtype)}{tuple(tensor.shape) if not tensor.is_nested else ''}".encode())
+    hashed = hashlib.sha256(
+        f"{_name(tensor.dtype)}{tuple(tensor.shape) if not tensor.is_nested else ''}".encode()
+    )
     for part in parts:
         dense = part.detach().resolve_conj().resolve_neg().contiguous()
-        hashed.update(dense.view(torch.uint8).numpy().data if dense.ndim else dense.reshape(1).view(torch.uint8).numpy().data)
+        hashed.update(
+            dense.view(torch.uint8).numpy().data
+            if dense.ndim
+            else dense.reshape(1).view(torch.uint8).numpy().data
+        )
     return hashed.hexdigest()
 
 
@@ -145,7 +170,11 @@ class _Walk:
         number = len(self.tensors)
         self.tensors.append((path, value))
         if value.is_nested or value.layout != torch.strided:
-            return {"special": number, "layout": "nested" if value.is_nested else _name(value.layout), "shape": [] if value.is_nested else list(value.shape)}
+            return {
+                "special": number,
+                "layout": "nested" if value.is_nested else _name(value.layout),
+                "shape": [] if value.is_nested else list(value.shape),
+            }
         return {"tensor": number}
 
     def _numpy(self, value: Any, path: str) -> Any:
@@ -153,11 +182,18 @@ class _Walk:
             try:
                 tensor = torch.from_numpy(value) if value.ndim else torch.as_tensor(value)
             except (TypeError, ValueError):
-                tensor = torch.from_numpy(value.copy()) if value.dtype.kind in "biufc" and value.dtype.itemsize <= 8 else None
+                tensor = (
+                    torch.from_numpy(value.copy())
+                    if value.dtype.kind in "biufc" and value.dtype.itemsize <= 8
+                    else None
+                )
             if tensor is not None:
                 self.arrays.add(len(self.tensors))
                 self.tensors.append((path, tensor))
-                return {"array": len(self.tensors) - 1, "scalar": value.ndim == 0 and type(value).__name__ != "ndarray"}
+                return {
+                    "array": len(self.tensors) - 1,
+                    "scalar": value.ndim == 0 and type(value).__name__ != "ndarray",
+                }
         if hasattr(value, "tolist"):
             return {"numpy": json.loads(json.dumps(value.tolist(), default=str)), "dtype": str(value.dtype)}
         return {"cut": type(value).__name__}
@@ -167,7 +203,10 @@ class _Walk:
             items = [[_key(key), self.node(item, f"{path}[{key!r}]", depth)] for key, item in value.items()]
             return {"dict": items, **_class_of(value, dict, OrderedDict, defaultdict)}
         if isinstance(value, tuple) and hasattr(value, "_fields"):
-            items = [self.node(item, f"{path}.{field}", depth) for field, item in zip(value._fields, value, strict=True)]
+            items = [
+                self.node(item, f"{path}.{field}", depth)
+                for field, item in zip(value._fields, value, strict=True)
+            ]
             return {"tuple": items, "fields": list(value._fields), **_class_of(value)}
         if isinstance(value, (list, tuple)):
             items = [self.node(item, f"{path}[{number}]", depth) for number, item in enumerate(value)]
@@ -264,7 +303,12 @@ class _Spans:
         key = storage.data_ptr() if storage.nbytes() else id(storage)
         size = tensor.element_size()
         first = tensor.storage_offset() * size
-        last = first if tensor.numel() == 0 else first + size * (1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)))
+        last = (
+            first
+            if tensor.numel() == 0
+            else first
+            + size * (1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)))
+        )
         _, low, high = self.needed.get(key, (storage, first, last))
         self.needed[key] = (storage, min(low, first), max(high, last))
         return View(
@@ -295,7 +339,7 @@ class _Spans:
 
     def finished(self, view: View) -> View:
         key = int(view.storage)
-        storage, low, high = self.needed[key]
+        _, low, _ = self.needed[key]
         if key not in self.names:
             self.tensors()
         size = _dtype(view.dtype).itemsize
@@ -332,8 +376,19 @@ def load_values(folder: Path, name: str, trusted_classes: Lookup | None = None) 
         tensors = [_tensor(view, spans) for view in kept.views]
         return _build(kept.structure, tensors, kept.views, trusted_classes, 0)
     except OSError as error:
-        raise UsageError(f"the kept values in {folder} can't be read: {error.strerror or error}; use --batch ids") from None
-    except (msgspec.MsgspecError, SafetensorError, KeyError, ValueError, TypeError, IndexError, RuntimeError, struct.error) as error:
+        raise UsageError(
+            f"the kept values in {folder} can't be read: {error.strerror or error}; use --batch ids"
+        ) from None
+    except (
+        msgspec.MsgspecError,
+        SafetensorError,
+        KeyError,
+        ValueError,
+        TypeError,
+        IndexError,
+        RuntimeError,
+        struct.error,
+    ) as error:
         raise UsageError(f"the kept values in {folder} are damaged: {error}; use --batch ids") from None
 
 
@@ -354,7 +409,9 @@ def _tensor(view: View, spans: dict[str, torch.Tensor]) -> torch.Tensor:
     return built.requires_grad_() if view.requires_grad else built
 
 
-def _build(node: Any, tensors: list[torch.Tensor], views: tuple[View, ...], lookup: Lookup | None, depth: int) -> Any:
+def _build(
+    node: Any, tensors: list[torch.Tensor], views: tuple[View, ...], lookup: Lookup | None, depth: int
+) -> Any:
     if depth > MAX_DEPTH + 1 or not isinstance(node, dict):
         raise ValueError("the structure is not one that firstfault writes")
 
@@ -389,7 +446,9 @@ def _special(parts: list[torch.Tensor], node: dict[str, Any]) -> torch.Tensor:
         return torch.nested.nested_tensor(parts, layout=torch.strided)
     if layout == "sparse_coo":
         return torch.sparse_coo_tensor(parts[0], parts[1], shape, check_invariants=True)
-    return torch.sparse_compressed_tensor(*parts, size=shape, layout=getattr(torch, layout), check_invariants=True)
+    return torch.sparse_compressed_tensor(
+        *parts, size=shape, layout=getattr(torch, layout), check_invariants=True
+    )
 
 
 def _build_container(node: dict[str, Any], build: Callable[[Any], Any], lookup: Lookup | None) -> Any:

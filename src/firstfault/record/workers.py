@@ -70,7 +70,7 @@ def _install(hook: WorkerHook, worker: int) -> None:
         return fetch
 
     for fetcher in compat.fetcher_classes():
-        setattr(fetcher, "fetch", around(fetcher.fetch))  # noqa: B010  (mypy: assigning to a method)
+        fetcher.fetch = around(fetcher.fetch)
 
 
 def _write_states(handle: int, count: int, slots: int, generators: list[tuple[str, Any]]) -> None:
@@ -86,7 +86,9 @@ def _write_failure(hook: WorkerHook, worker: int, count: int, error: Exception, 
     try:
         failure = fetch_failure(error.__traceback__, indices, worker)
         if failure is not None:
-            failure_path(Path(hook.folder), hook.name, worker, count).write_bytes(msgspec.json.encode(failure))
+            failure_path(Path(hook.folder), hook.name, worker, count).write_bytes(
+                msgspec.json.encode(failure)
+            )
     except Exception:
         pass
 

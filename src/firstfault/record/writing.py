@@ -29,7 +29,9 @@ _MAX_LOADERS = 64  # a loop that makes a loader anew each epoch has many alike
 _MAX_UNSTEPPED = 50
 
 
-def write_case(session: Session, first: First, target: Target, folder: Path, launcher: tuple[str, ...] = ()) -> Path:
+def write_case(
+    session: Session, first: First, target: Target, folder: Path, launcher: tuple[str, ...] = ()
+) -> Path:
     """Write the case of a session's first failure and return its folder.
 
     The run's folder becomes the case's: what belongs to the run alone is deleted, then it is renamed.
@@ -119,7 +121,9 @@ def progress(session: Session, failure: Failure, current: Pass | None, steps: tu
         last_completed_step=max(steps, default=0),
         steps_by_optimizer=steps,
         handed_out=session.batches,
-        unstepped=tuple(each for state in session.loader_states for each in state.cadence.unstepped())[:_MAX_UNSTEPPED],
+        unstepped=tuple(each for state in session.loader_states for each in state.cadence.unstepped())[
+            :_MAX_UNSTEPPED
+        ],
     )
 
 
@@ -133,13 +137,18 @@ def _facts(session: Session, first: First, target: Target, launcher: tuple[str, 
         progress=first.progress or progress(session, failure, first.current, first.steps),
         batch=first.batch,
         loaders=tuple(
-            msgspec.structs.replace(state.facts, passes=state.passes) for state in session.loader_states[:_MAX_LOADERS]
+            msgspec.structs.replace(state.facts, passes=state.passes)
+            for state in session.loader_states[:_MAX_LOADERS]
         ),
         environment=environment(),
         source=Source(),
         rank=_rank(),
         memory=_memory(session),
-        rng=tuple(name for name in ("main", "worker") if getattr(first, "states" if name == "main" else "worker_states")),
+        rng=tuple(
+            name
+            for name in ("main", "worker")
+            if getattr(first, "states" if name == "main" else "worker_states")
+        ),
         notes=tuple(session.notes),
     )
 
@@ -181,7 +190,10 @@ def _rank() -> Rank | None:
 def _source(target: Target, copies: Path, launcher: tuple[str, ...]) -> Source:
     files: dict[str, bytes] = {}
     main = getattr(sys.modules.get("__main__"), "__file__", None)
-    for path in (main, *sorted({getattr(module, "__file__", None) or "" for module in list(sys.modules.values())})):
+    for path in (
+        main,
+        *sorted({getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}),
+    ):
         if path and path not in files and path.endswith(".py") and owner_of(path) == "user":
             with contextlib.suppress(OSError):
                 files[path] = Path(path).read_bytes()

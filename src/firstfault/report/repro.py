@@ -20,7 +20,12 @@ _FRAGMENT = 60  # characters of a message that are compared
 
 
 def repro_text(
-    program: Program, expected: Signature, message: str, conditions: Sequence[Condition], torch_version: str, backend: str
+    program: Program,
+    expected: Signature,
+    message: str,
+    conditions: Sequence[Condition],
+    torch_version: str,
+    backend: str,
 ) -> str:
     """The stand-alone script for a reduced program; ``message`` is what its exception says."""
     return render(
@@ -51,15 +56,29 @@ def render(
 ) -> str:
     """The script around a body: what it expects, and its exit codes."""
     said = (message.strip().splitlines() or [""])[0]
-    head = [f"{expected.type}: {said}" if said else expected.type, f"torch {torch_version}, {backend}. {' '.join(notes)}".rstrip(), "Exits 1 while the failure is there, 0 when it is gone, 2 when something else happens."]
-    comment = [f"# {line}" for text in head for line in textwrap.wrap(text, _WIDTH - 2, break_long_words=False, break_on_hyphens=False)]
+    head = [
+        f"{expected.type}: {said}" if said else expected.type,
+        f"torch {torch_version}, {backend}. {' '.join(notes)}".rstrip(),
+        "Exits 1 while the failure is there, 0 when it is gone, 2 when something else happens.",
+    ]
+    comment = [
+        f"# {line}"
+        for text in head
+        for line in textwrap.wrap(text, _WIDTH - 2, break_long_words=False, break_on_hyphens=False)
+    ]
     type_ = expected.type.rsplit(".", 1)[-1]
     fragment = message_fragment(expected.message)
-    condition = f'type(error).__name__ == "{type_}"' + (f" and {fragment!r} in str(error)" if fragment else "")
+    condition = f'type(error).__name__ == "{type_}"' + (
+        f" and {fragment!r} in str(error)" if fragment else ""
+    )
     lines = [
         *comment,
         "import sys",
-        *sorted(line for line in imports if line.startswith("import ") and line not in ("import torch", "import sys")),
+        *sorted(
+            line
+            for line in imports
+            if line.startswith("import ") and line not in ("import torch", "import sys")
+        ),
         *sorted(line for line in imports if not line.startswith("import ")),
         *(["", "import torch"] if "import torch" in imports else []),
         "",
@@ -86,7 +105,17 @@ def _notes(program: Program, conditions: Sequence[Condition]) -> list[str]:
     floats = [each for each in values if "random" in each.evidence]
     notes = []
     if floats:
-        notes.append("Random values do as well." if not any(each.needed for each in floats) else "Random values in [0, 1) do not do.")
+        notes.append(
+            "Random values do as well."
+            if not any(each.needed for each in floats)
+            else "Random values in [0, 1) do not do."
+        )
     special = [each.what.removeprefix("the values of ") for each in values if each.needed]
-    notes.append(f"Special values are needed in: {', '.join(special)}." if special else "No special values are needed." if values else "")
+    notes.append(
+        f"Special values are needed in: {', '.join(special)}."
+        if special
+        else "No special values are needed."
+        if values
+        else ""
+    )
     return [note for note in notes if note]

@@ -14,7 +14,7 @@ from firstfault.case.store import CaseFolder
 from firstfault.faults.classify import classify_case
 
 
-class CaseView(Fact, kw_only=True):
+class CaseView(Fact, frozen=True, kw_only=True):
     """One case, ready to be shown. ``repro`` is the text of ``repro.py``, when there is one."""
 
     case: Case

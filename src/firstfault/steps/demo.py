@@ -18,7 +18,9 @@ def demo(folder: Path) -> int:
         script = folder / "train.py"
         script.write_text(SCRIPT.read_text())
     except OSError as error:
-        raise UsageError(f"{folder} can't be written: {error.strerror or error}; choose another folder with --into") from None
+        raise UsageError(
+            f"{folder} can't be written: {error.strerror or error}; choose another folder with --into"
+        ) from None
     command = [sys.executable, "-m", "firstfault"]
     print("$ firstfault run train.py", flush=True)
     ran = subprocess.run([*command, "run", "train.py"], cwd=folder)

@@ -17,7 +17,7 @@ from firstfault.case.schema import Environment, Fact
 _SECONDS = 120.0  # the first use of a device loads its driver and kernels
 
 
-class DeviceCheck(Fact, kw_only=True):
+class DeviceCheck(Fact, frozen=True, kw_only=True):
     """One device: whether it computed what it should, and what it said if not."""
 
     device: str
@@ -27,7 +27,7 @@ class DeviceCheck(Fact, kw_only=True):
     seconds: float | None = None
 
 
-class Doctor(Fact, kw_only=True):
+class Doctor(Fact, frozen=True, kw_only=True):
     healthy: bool
     environment: Environment
     devices: tuple[DeviceCheck, ...] = ()
@@ -73,7 +73,9 @@ def doctor() -> Doctor:
     environment = Environment(python=sys.version.split()[0], platform=sys.platform)
     said = ""
     try:
-        done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=_SECONDS)
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=_SECONDS
+        )
         for line in done.stdout.splitlines():
             found: dict[str, Any] = json.loads(line)
             if "device" in found:
@@ -84,7 +86,12 @@ def doctor() -> Doctor:
     except subprocess.TimeoutExpired:
         said = f"no answer within {_SECONDS:g} s"
     healthy = bool(checks) and all(check.ok for check in checks) and not said
-    return Doctor(healthy=healthy, environment=environment, devices=tuple(checks), advice=tuple(_advice(environment, checks, said)))
+    return Doctor(
+        healthy=healthy,
+        environment=environment,
+        devices=tuple(checks),
+        advice=tuple(_advice(environment, checks, said)),
+    )
 
 
 def _advice(environment: Environment, checks: list[DeviceCheck], said: str) -> list[str]:
@@ -93,8 +100,14 @@ def _advice(environment: Environment, checks: list[DeviceCheck], said: str) -> l
         advice.append(f"the check itself ended with: {said}")
     if environment.torch is None:
         advice.append("torch can't be imported here: install it in this environment")
-    elif environment.backend in ("cuda", "rocm") and not any(check.device.startswith("cuda") for check in checks):
-        driver = "the ROCm driver (rocminfo)" if environment.backend == "rocm" else "the NVIDIA driver (nvidia-smi)"
+    elif environment.backend in ("cuda", "rocm") and not any(
+        check.device.startswith("cuda") for check in checks
+    ):
+        driver = (
+            "the ROCm driver (rocminfo)"
+            if environment.backend == "rocm"
+            else "the NVIDIA driver (nvidia-smi)"
+        )
         advice.append(f"this torch is built for {environment.backend}, but it sees no device: check {driver}")
     advice += [f"{check.device} fails: {check.said}" for check in checks if not check.ok]
     return advice

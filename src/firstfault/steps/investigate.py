@@ -37,7 +37,10 @@ def investigate(
             except UsageError:
                 raise
             except Exception as error:
-                finding = STEPS[name](summary=f"not done: {type(error).__name__}: {error}", not_done=str(error) or type(error).__name__)
+                finding = STEPS[name](
+                    summary=f"not done: {type(error).__name__}: {error}",
+                    not_done=str(error) or type(error).__name__,
+                )
             done[name] = finding
             told(name, finding)
     clean(folder)

@@ -36,7 +36,12 @@ def locate(folder: CaseFolder, engine: Engine) -> Locate:
     case = folder.facts()
     found = reproduction(folder)
     if found is None:
-        return _done(folder, Locate(not_done="the failure has not been reproduced", summary="not located: not reproduced"), started, 0)
+        return _done(
+            folder,
+            Locate(not_done="the failure has not been reproduced", summary="not located: not reproduced"),
+            started,
+            0,
+        )
     variant = synchronous(case.environment.backend, bool(case.environment.devices))
     plan = msgspec.structs.replace(found.plan, instruments=(INSTRUMENT,), variant=variant)
     outcome = engine.run(plan)

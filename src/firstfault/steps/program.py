@@ -85,7 +85,9 @@ class Judge:
         return None if found is None else numbers[found[0]]
 
 
-def smallest_program(folder: Path, expected: Signature, engine: Engine, left: Callable[[], bool] = lambda: True) -> Smallest | None:
+def smallest_program(
+    folder: Path, expected: Signature, engine: Engine, left: Callable[[], bool] = lambda: True
+) -> Smallest | None:
     """The smallest program for the forms captured in a trial's folder; None when no form fails on its own."""
     for program in _programs(folder):
         if program.nonfinite is None and expected.nonfinite and _carries_nonfinite(program):
@@ -99,7 +101,11 @@ def smallest_program(folder: Path, expected: Signature, engine: Engine, left: Ca
         conditions = tuple(_conditions(reduced, judge))
         others = tuple(sorted(judge.others, key=lambda each: -judge.others[each]))
         last = judge.outcome(reduced)
-        said = unwrap_worker("", last.failure.exception.message)[1] if last and last.failure and last.failure.exception else ""
+        said = (
+            unwrap_worker("", last.failure.exception.message)[1]
+            if last and last.failure and last.failure.exception
+            else ""
+        )
         return Smallest(reduced, judge.expected, said, conditions, others)
     return None
 
@@ -109,7 +115,9 @@ def _carries_nonfinite(program: Program) -> bool:
     values = list(program.inputs.values())
     tensors = [value for value in values if isinstance(value, torch.Tensor) and value.is_floating_point()]
     floats = [value for value in values if isinstance(value, float)]
-    return any(not bool(torch.isfinite(tensor).all()) for tensor in tensors) or any(not math.isfinite(value) for value in floats)
+    return any(not bool(torch.isfinite(tensor).all()) for tensor in tensors) or any(
+        not math.isfinite(value) for value in floats
+    )
 
 
 def _programs(folder: Path) -> Iterator[Program]:
@@ -120,7 +128,10 @@ def _programs(folder: Path) -> Iterator[Program]:
     for number, form in enumerate(forms):
         values = load_values(folder, f"form-{number}")
         program = Program(
-            lines=tuple(Line(template, makes, form.names if n == 0 else ()) for n, (template, makes) in enumerate(form.lines)),
+            lines=tuple(
+                Line(template, makes, form.names if n == 0 else ())
+                for n, (template, makes) in enumerate(form.lines)
+            ),
             inputs={name: values[name] for name in form.inputs},
             recorded={name: values[name] for name in form.recorded},
             imports=form.imports,
@@ -137,9 +148,16 @@ def _flattened(program: Program) -> Program:
     inputs: dict[str, Any] = {}
     lines = program.lines
     for name, value in program.inputs.items():
-        if isinstance(value, (list, tuple, dict)) and _holds_tensor(value) and all(name in line.names for line in lines[:1]):
+        if (
+            isinstance(value, (list, tuple, dict))
+            and _holds_tensor(value)
+            and all(name in line.names for line in lines[:1])
+        ):
             text = _container_text(name, value, inputs)
-            lines = (Line(text, (name,)), *(replace(line, names=tuple(n for n in line.names if n != name) + (name,)) for line in lines))
+            lines = (
+                Line(text, (name,)),
+                *(replace(line, names=(*(n for n in line.names if n != name), name)) for line in lines),
+            )
         else:
             inputs[name] = value
     return replace(program, inputs=inputs, lines=lines)
@@ -154,7 +172,14 @@ def _holds_tensor(value: Any) -> bool:
 
 def _container_text(name: str, value: Any, inputs: dict[str, Any]) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key!r}: {_container_text(f'{name}_{n}', item, inputs)}" for n, (key, item) in enumerate(value.items())) + "}"
+        return (
+            "{"
+            + ", ".join(
+                f"{key!r}: {_container_text(f'{name}_{n}', item, inputs)}"
+                for n, (key, item) in enumerate(value.items())
+            )
+            + "}"
+        )
     if isinstance(value, (list, tuple)):
         inner = ", ".join(_container_text(f"{name}_{n}", item, inputs) for n, item in enumerate(value))
         return f"[{inner}]" if isinstance(value, list) else f"({inner},)" if len(value) == 1 else f"({inner})"
@@ -196,14 +221,21 @@ def _with_floats(program: Program, value: float, only: str | None = None) -> Pro
 def _like(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """New values with the old tensor's strides and requires_grad."""
     with torch.no_grad():
-        made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype) if not _overlaps(tensor) else values
+        made = (
+            torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+            if not _overlaps(tensor)
+            else values
+        )
         if made is not values:
             made.copy_(values)
     return made.detach().requires_grad_(tensor.requires_grad)
 
 
 def _overlaps(tensor: torch.Tensor) -> bool:
-    return any(stride == 0 and extent > 1 for stride, extent in zip(tensor.stride(), tensor.shape, strict=True)) or tensor.device.type != "cpu"
+    return (
+        any(stride == 0 and extent > 1 for stride, extent in zip(tensor.stride(), tensor.shape, strict=True))
+        or tensor.device.type != "cpu"
+    )
 
 
 # ---- reducing --------------------------------------------------------------------------------------------------------
@@ -214,7 +246,14 @@ def _reduced(program: Program, judge: Judge) -> Program:
     before: tuple[int, int, int] | None = None
     while judge.left() and before != program.size():
         before = program.size()
-        for reduce in (_fewer_lines, _plain_floats, _smaller_dimensions, _smaller_integers, _simpler_floats, _fewer_arguments):
+        for reduce in (
+            _fewer_lines,
+            _plain_floats,
+            _smaller_dimensions,
+            _smaller_integers,
+            _simpler_floats,
+            _fewer_arguments,
+        ):
             if judge.left():
                 program = reduce(program, judge)
     return program.without_unused()
@@ -248,7 +287,11 @@ def _fewer_lines(program: Program, judge: Judge) -> Program:
 
 def _plain_floats(program: Program, judge: Judge) -> Program:
     """Zeros instead of the recorded floats, all at once or one tensor after the other; else ones."""
-    names = [name for name, tensor in program.tensors().items() if tensor.is_floating_point() and _several_values(tensor)]
+    names = [
+        name
+        for name, tensor in program.tensors().items()
+        if tensor.is_floating_point() and _several_values(tensor)
+    ]
     if not names:
         return program
     whole = [_with_floats(program, value) for value in (0.0, 1.0)]
@@ -268,9 +311,17 @@ def _several_values(tensor: torch.Tensor) -> bool:
 
 def _smaller_dimensions(program: Program, judge: Judge) -> Program:
     """Cut dimensions of equal extent together, with the plain numbers that equal them; then each alone."""
-    extents = sorted({n for tensor in program.tensors().values() for n in tensor.shape if 1 < n <= MAX_EXTENT}, reverse=True)
+    extents = sorted(
+        {n for tensor in program.tensors().values() for n in tensor.shape if 1 < n <= MAX_EXTENT},
+        reverse=True,
+    )
     for extent in extents:
-        places = [(name, d) for name, tensor in program.tensors().items() for d, n in enumerate(tensor.shape) if n == extent]
+        places = [
+            (name, d)
+            for name, tensor in program.tensors().items()
+            for d, n in enumerate(tensor.shape)
+            if n == extent
+        ]
         numbers = [name for name, value in program.inputs.items() if type(value) is int and value == extent]
         groups = [(places, numbers), (places, []), *(([place], []) for place in places if len(places) > 1)]
         for group, plain in groups:
@@ -281,7 +332,9 @@ def _smaller_dimensions(program: Program, judge: Judge) -> Program:
     return program
 
 
-def _cut(program: Program, judge: Judge, places: list[tuple[str, int]], numbers: list[str], extent: int) -> Program | None:
+def _cut(
+    program: Program, judge: Judge, places: list[tuple[str, int]], numbers: list[str], extent: int
+) -> Program | None:
     """The program with fewer positions along these dimensions, if any can be done without."""
 
     def with_positions(kept: Sequence[int]) -> Program:
@@ -320,7 +373,13 @@ def _selected(tensor: torch.Tensor, dimension: int, kept: Sequence[int]) -> torc
 def _smaller_integers(program: Program, judge: Judge) -> Program:
     """Move integers towards zero: whole tensors, then single elements and plain numbers down to the border."""
     for name, tensor in program.tensors().items():
-        if tensor.is_floating_point() or tensor.dtype == torch.bool or tensor.is_complex() or tensor.numel() == 0 or not bool(tensor.any()):
+        if (
+            tensor.is_floating_point()
+            or tensor.dtype == torch.bool
+            or tensor.is_complex()
+            or tensor.numel() == 0
+            or not bool(tensor.any())
+        ):
             continue
         zeros = program.with_input(name, _like(tensor, torch.zeros_like(tensor)))
         if judge.fails(zeros):
@@ -331,9 +390,13 @@ def _smaller_integers(program: Program, judge: Judge) -> Program:
                 program = _smaller_element(program, judge, name, tuple(position))
     for name, value in list(program.inputs.items()):
         if type(value) is int and value > 1 and judge.left():
-            smaller = smallest_number(0, value, lambda n, name=name, program=program: judge.fails(program.with_input(name, n)))  # type: ignore[misc]
-            program = program.with_input(name, smaller)
+            program = _smaller_number(program, judge, name, value)
     return program
+
+
+def _smaller_number(program: Program, judge: Judge, name: str, value: int) -> Program:
+    smaller = smallest_number(0, value, lambda number: judge.fails(program.with_input(name, number)))
+    return program.with_input(name, smaller)
 
 
 def _smaller_element(program: Program, judge: Judge, name: str, position: tuple[int, ...]) -> Program:
@@ -355,7 +418,9 @@ def _simpler_floats(program: Program, judge: Judge) -> Program:
     for name, tensor in program.tensors().items():
         if not tensor.is_floating_point() or not bool(torch.isfinite(tensor).all()) or not bool(tensor.any()):
             continue
-        candidates = [program.with_input(name, _like(tensor, _rounded(tensor, digits))) for digits in (1, 2, 3)]
+        candidates = [
+            program.with_input(name, _like(tensor, _rounded(tensor, digits))) for digits in (1, 2, 3)
+        ]
         candidates = [each for each in candidates if not torch.equal(each.inputs[name], tensor)]
         found = judge.first(candidates) if candidates else None
         program = program if found is None else candidates[found]
@@ -381,7 +446,11 @@ def _fewer_arguments(program: Program, judge: Judge) -> Program:
 
 
 def _with_template(program: Program, number: int, template: str) -> Program:
-    lines = (*program.lines[:number], replace(program.lines[number], template=template), *program.lines[number + 1 :])
+    lines = (
+        *program.lines[:number],
+        replace(program.lines[number], template=template),
+        *program.lines[number + 1 :],
+    )
     return replace(program, lines=lines).without_unused()
 
 
@@ -419,7 +488,13 @@ def _conditions(program: Program, judge: Judge) -> Iterator[Condition]:
         if outcome is None or outcome.ended in ("invalid", "lost", "timed_out"):
             continue
         failed = judge.accepts(outcome)
-        result = "fails in the same way" if failed else "goes through" if outcome.ended == "passed" else "fails differently"
+        result = (
+            "fails in the same way"
+            if failed
+            else "goes through"
+            if outcome.ended == "passed"
+            else "fails differently"
+        )
         yield Condition(what=what, needed=not failed, evidence=f"{evidence}: {result}")
 
 
@@ -427,14 +502,30 @@ def _changes(program: Program) -> Iterator[tuple[str, Program, str]]:
     for name, tensor in program.tensors().items():
         if tensor.is_floating_point():
             other = torch.float64 if tensor.dtype == torch.float32 else torch.float32
-            yield f"dtype {_short(tensor.dtype)} of {name}", program.with_input(name, tensor.detach().to(other).requires_grad_(tensor.requires_grad)), f"as {_short(other)}"
+            yield (
+                f"dtype {_short(tensor.dtype)} of {name}",
+                program.with_input(name, tensor.detach().to(other).requires_grad_(tensor.requires_grad)),
+                f"as {_short(other)}",
+            )
             if tensor.numel():
-                random = torch.rand(tensor.shape, generator=torch.Generator().manual_seed(0)).round(decimals=2).to(tensor.dtype)
-                yield f"the values of {name}", program.with_input(name, _like(tensor, random)), "with random values in [0, 1)"
+                random = (
+                    torch.rand(tensor.shape, generator=torch.Generator().manual_seed(0))
+                    .round(decimals=2)
+                    .to(tensor.dtype)
+                )
+                yield (
+                    f"the values of {name}",
+                    program.with_input(name, _like(tensor, random)),
+                    "with random values in [0, 1)",
+                )
         elif tensor.dtype != torch.bool and not tensor.is_complex() and tensor.numel():
             yield f"the values of {name}", program.with_input(name, torch.zeros_like(tensor)), "with zeros"
         if not tensor.is_contiguous():
-            yield f"the strides {tuple(tensor.stride())} of {name}", program.with_input(name, tensor.detach().contiguous().requires_grad_(tensor.requires_grad)), "as a contiguous copy"
+            yield (
+                f"the strides {tuple(tensor.stride())} of {name}",
+                program.with_input(name, tensor.detach().contiguous().requires_grad_(tensor.requires_grad)),
+                "as a contiguous copy",
+            )
         if tensor.requires_grad:
             yield f"requires_grad of {name}", program.with_input(name, tensor.detach()), "without it"
 

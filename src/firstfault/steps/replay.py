@@ -31,14 +31,14 @@ LONG_SECONDS = 600.0  # for everything before the failing batch
 BatchSource = Literal["auto", "ids", "values"]
 
 
-class Attempt(Fact, kw_only=True):
+class Attempt(Fact, frozen=True, kw_only=True):
     """A plan under the name that people read."""
 
     name: str
     plan: ScriptPlan
 
 
-class Reproduction(Fact, kw_only=True):
+class Reproduction(Fact, frozen=True, kw_only=True):
     """The plan that reproduces a case, kept beside the findings for the steps that follow."""
 
     name: str
@@ -47,7 +47,9 @@ class Reproduction(Fact, kw_only=True):
     history: bool = False
 
 
-def attempts(case: Case, folder: Path, batch: BatchSource = "auto", source: str | None = None) -> Iterator[Attempt]:
+def attempts(
+    case: Case, folder: Path, batch: BatchSource = "auto", source: str | None = None
+) -> Iterator[Attempt]:
     """The plans to try, smallest first."""
     base = ScriptPlan(case=str(folder.absolute()), source=source)
     if case.progress.batch is None or case.batch is None:
@@ -55,7 +57,7 @@ def attempts(case: Case, folder: Path, batch: BatchSource = "auto", source: str 
         return
     alone = msgspec.structs.replace(base, feeds=(fed_batch(case),))
     by_ids = batch != "values" and case.batch.indices is not None
-    by_values = batch != "ids" and case.batch.kept
+    by_values = batch != "ids" and (folder / "private" / "batch.json").exists()
     if by_ids:
         yield Attempt(name="the batch alone", plan=alone)
         first = msgspec.structs.replace(alone, others="first")
@@ -91,7 +93,12 @@ def _whole_name(case: Case) -> str:
 
 
 def replay(
-    folder: CaseFolder, engine: Engine, *, batch: BatchSource = "auto", runs: int = CONFIRMING_RUNS, source: str | None = None
+    folder: CaseFolder,
+    engine: Engine,
+    *,
+    batch: BatchSource = "auto",
+    runs: int = CONFIRMING_RUNS,
+    source: str | None = None,
 ) -> Replay:
     """Try the plans in order, then run the one that works again, once in a new interpreter.
 
@@ -106,13 +113,26 @@ def replay(
         if closest is not None and _pointless(attempt, case, closest):
             continue
         tried.append(attempt.name)
-        outcome = engine.run(attempt.plan)
+        outcome, fresh = _try(engine, attempt.plan, first=closest is None)
         if is_same(outcome, expected):
-            finding = _confirm(folder, engine, attempt, outcome, expected, runs, tuple(tried), case)
+            finding = _confirm(folder, engine, attempt, outcome, fresh, expected, runs, tuple(tried), case)
             return _done(folder, finding, started, engine.trials - trials)
         closest = _closer(closest, outcome)
     assert closest is not None
     return _done(folder, _not_reproduced(closest, tuple(tried), expected), started, engine.trials - trials)
+
+
+def _try(engine: Engine, plan: ScriptPlan, *, first: bool) -> tuple[Outcome, Outcome | None]:
+    """One attempt. The first runs in a new interpreter as well: that is needed in the end if it reproduces, and the
+    zygote is still importing torch meanwhile."""
+    if not first or plan.others == "everything":
+        return engine.run(plan), None
+    outcome, fresh = engine.run_all([plan, _in_new_interpreter(plan)])
+    return outcome, fresh
+
+
+def _in_new_interpreter(plan: ScriptPlan) -> ScriptPlan:
+    return msgspec.structs.replace(plan, new_interpreter=True)
 
 
 def is_same(outcome: Outcome, expected: Signature, operator: str = "") -> bool:
@@ -127,7 +147,9 @@ def is_same(outcome: Outcome, expected: Signature, operator: str = "") -> bool:
 def _pointless(attempt: Attempt, case: Case, before: Outcome) -> bool:
     """Whether an attempt can't tell more than one that ended before: the same batch went through, bit for bit."""
     alone_passed = before.ended == "passed" and before.reached
-    identical = alone_passed and case.batch is not None and before.digest_fetched == case.batch.digest is not None
+    identical = (
+        alone_passed and case.batch is not None and before.digest_fetched == case.batch.digest is not None
+    )
     if attempt.plan.others == "first" and attempt.plan.batch == "ids":
         return before.reached
     return identical and attempt.plan.batch == "values"
@@ -145,6 +167,7 @@ def _confirm(
     engine: Engine,
     attempt: Attempt,
     first: Outcome,
+    fresh: Outcome | None,
     expected: Signature,
     runs: int,
     tried: tuple[str, ...],
@@ -152,14 +175,20 @@ def _confirm(
 ) -> Replay:
     plan = attempt.plan
     slow = plan.others == "everything" and first.seconds > LONG_SECONDS / 20
-    again = [] if slow else engine.run_all([msgspec.structs.replace(plan, repeat=number) for number in range(1, runs)])
-    fresh = engine.run(msgspec.structs.replace(plan, new_interpreter=True, repeat=runs))
+    again = (
+        []
+        if slow
+        else engine.run_all([msgspec.structs.replace(plan, repeat=number) for number in range(1, runs)])
+    )
+    fresh = fresh or engine.run(_in_new_interpreter(plan))
     outcomes = [first, *again, fresh]
     matching = sum(is_same(outcome, expected) for outcome in outcomes)
     rate = matching / len(outcomes)
     history = plan.others == "everything" and case.batch is not None
     write_reproduction(folder, Reproduction(name=attempt.name, plan=plan, rate=rate, history=history))
     identical = _identical(case, first)
+    if identical and plan.batch == "ids":
+        forget_values(folder)
     flaky = "" if rate == 1 else f", flaky: {matching} of {len(outcomes)} runs"
     rebuilt = {True: ", batch identical", False: ", the batch differs", None: ""}[identical]
     return Replay(
@@ -190,7 +219,9 @@ def _not_reproduced(closest: Outcome, tried: tuple[str, ...], expected: Signatur
         other = str(signature(closest.failure))
     names = {"failed": "other", "passed": "passed"}
     name = names.get(closest.ended, closest.ended)
-    detail = {"other": f"it failed differently: {other}", "passed": "the batch went through"}.get(name, closest.reason or name)
+    detail = {"other": f"it failed differently: {other}", "passed": "the batch went through"}.get(
+        name, closest.reason or name
+    )
     return Replay(
         summary=f"not reproduced ({len(tried)} plans tried): {detail}",
         outcome=name,  # type: ignore[arg-type]
@@ -207,6 +238,12 @@ def _done(folder: CaseFolder, finding: Replay, started: float, trials: int) -> R
     return finding
 
 
+def forget_values(folder: CaseFolder) -> None:
+    """Remove the kept values: the batch has been rebuilt from its samples' ids, so nothing is lost without them."""
+    for path in folder.private.glob("batch.*"):
+        path.unlink(missing_ok=True)
+
+
 # ---- for the steps that follow ------------------------------------------------------------------------------------
 
 
@@ -218,10 +255,14 @@ def write_reproduction(folder: CaseFolder, reproduction: Reproduction) -> None:
 def reproduction(folder: CaseFolder) -> Reproduction | None:
     """The plan that reproduced the case, or None when no replay has succeeded yet."""
     try:
-        found = msgspec.json.decode((folder.path / "findings" / "reproduction.plan").read_bytes(), type=Reproduction)
+        found = msgspec.json.decode(
+            (folder.path / "findings" / "reproduction.plan").read_bytes(), type=Reproduction
+        )
     except (OSError, msgspec.MsgspecError):
         return None
-    return msgspec.structs.replace(found, plan=msgspec.structs.replace(found.plan, case=str(folder.path.absolute())))
+    return msgspec.structs.replace(
+        found, plan=msgspec.structs.replace(found.plan, case=str(folder.path.absolute()))
+    )
 
 
 def repeats(rate: float, confidence: float = CONFIDENCE) -> int:

@@ -26,7 +26,7 @@ Sufficient = Literal["culprits", "culprits_with_others", "batch_size", "any", "h
 _STAND_INS = 2  # other samples that are tried in the place of one, before it counts as a culprit
 
 
-class SampleSet(Fact, kw_only=True):
+class SampleSet(Fact, frozen=True, kw_only=True):
     """What the search came to; ``others_seen`` are signatures of other failures met on the way."""
 
     samples: tuple[Any, ...] = ()
@@ -64,7 +64,9 @@ class Subsets:
         return bool(indices) and self.fails(self.engine.run(self.plan(indices)))
 
     def each(self, candidates: Sequence[Sequence[Any]]) -> list[bool]:
-        return [self.fails(outcome) for outcome in self.engine.run_all([self.plan(each) for each in candidates])]
+        return [
+            self.fails(outcome) for outcome in self.engine.run_all([self.plan(each) for each in candidates])
+        ]
 
     def first(self, candidates: Sequence[list[Any]]) -> int | None:
         found = self.engine.first([self.plan(each) for each in candidates], self.fails)
@@ -72,7 +74,12 @@ class Subsets:
 
 
 def needed_samples(
-    case: Case, reproduction: Reproduction, engine: Engine, *, suspects: Sequence[Any] = (), left: Callable[[], bool] = lambda: True
+    case: Case,
+    reproduction: Reproduction,
+    engine: Engine,
+    *,
+    suspects: Sequence[Any] = (),
+    left: Callable[[], bool] = lambda: True,
 ) -> SampleSet:
     """The smallest set of samples that fails like the batch, and in which way it suffices.
 
@@ -93,7 +100,17 @@ def needed_samples(
     if chosen and len(chosen) < len(indices) and subsets.alone(chosen):
         indices = chosen
     elif len(indices) > 1 and (one := _any_one(subsets, indices)) is not None:
-        return _finished(subsets, [one], (), "any", (Condition(what="which sample of the batch", needed=False, evidence="three of them, each alone, fail"),))
+        return _finished(
+            subsets,
+            [one],
+            (),
+            "any",
+            (
+                Condition(
+                    what="which sample of the batch", needed=False, evidence="three of them, each alone, fail"
+                ),
+            ),
+        )
     kept = smallest_subset(indices, subsets.first, left=left)
     culprits = _culprits(subsets, kept, list(case.batch.indices), left)
     sufficient: Sufficient = "culprits" if len(culprits) == len(kept) else "culprits_with_others"
@@ -101,7 +118,11 @@ def needed_samples(
 
 
 def _finished(
-    subsets: Subsets, samples: Sequence[Any], culprits: Sequence[Any], sufficient: Sufficient, conditions: tuple[Condition, ...]
+    subsets: Subsets,
+    samples: Sequence[Any],
+    culprits: Sequence[Any],
+    sufficient: Sufficient,
+    conditions: tuple[Condition, ...],
 ) -> SampleSet:
     return SampleSet(
         samples=tuple(samples),
@@ -143,7 +164,7 @@ def _culprits(subsets: Subsets, kept: list[Any], batch: list[Any], left: Callabl
     others = [index for index in batch if index not in kept]
     culprits = []
     for position, index in enumerate(kept):
-        stand_ins = [kept[:position] + [other] + kept[position + 1 :] for other in others[:_STAND_INS]]
+        stand_ins = [[*kept[:position], other, *kept[position + 1 :]] for other in others[:_STAND_INS]]
         if not left() or not stand_ins or subsets.first(stand_ins) is None:
             culprits.append(index)
     return culprits

@@ -50,7 +50,9 @@ def shrink(folder: CaseFolder, engine: Engine, *, seconds: float = DEFAULT_SECON
     smallest = _program(case, found, samples, engine, left)
     if smallest is not None:
         finding = _with_program(folder, case, finding, smallest, engine)
-    finding = msgspec.structs.replace(finding, seconds=time.monotonic() - started, trials=engine.trials - trials)
+    finding = msgspec.structs.replace(
+        finding, seconds=time.monotonic() - started, trials=engine.trials - trials
+    )
     finding = msgspec.structs.replace(finding, summary=_summary(finding))
     folder.write_finding("shrink", finding)
     return finding
@@ -62,7 +64,9 @@ def _suspects(folder: CaseFolder, case: Case) -> Sequence[Any]:
     named = [] if fetch is None or fetch.sample is None else [fetch.sample]
     located = folder.finding("locate")
     if isinstance(located, Locate):
-        named += [e.sample for violation in located.violations for e in violation.elements if e.sample is not None]
+        named += [
+            e.sample for violation in located.violations for e in violation.elements if e.sample is not None
+        ]
     return named
 
 
@@ -76,10 +80,14 @@ def _with_samples(samples: SampleSet) -> Shrink:
     )
 
 
-def _program(case: Case, found: Reproduction, samples: SampleSet, engine: Engine, left: Any) -> Smallest | None:
+def _program(
+    case: Case, found: Reproduction, samples: SampleSet, engine: Engine, left: Any
+) -> Smallest | None:
     """Capture over the smallest batch; over the whole one when that doesn't fail under the instrument."""
     expected = signature(case.failure)
-    nonfinite = bool(nonfinite_kind(case.failure.exception.message)) if case.failure.exception is not None else False
+    nonfinite = (
+        bool(nonfinite_kind(case.failure.exception.message)) if case.failure.exception is not None else False
+    )
     instrument = CAPTURE_NONFINITE if nonfinite or case.failure.kind == "nonfinite" else CAPTURE
     plans: list[ScriptPlan] = [plan for plan in (samples.plan, found.plan) if plan is not None]
     for plan in dict.fromkeys(msgspec.json.encode(each) for each in plans):
@@ -92,14 +100,24 @@ def _program(case: Case, found: Reproduction, samples: SampleSet, engine: Engine
     return None
 
 
-def _with_program(folder: CaseFolder, case: Case, finding: Shrink, smallest: Smallest, engine: Engine) -> Shrink:
+def _with_program(
+    folder: CaseFolder, case: Case, finding: Shrink, smallest: Smallest, engine: Engine
+) -> Shrink:
     """Write ``repro.py``, run it in new interpreters, and say how often it did what it should."""
     environment = case.environment
     text = repro_text(
-        smallest.program, smallest.signature, smallest.message, smallest.conditions, environment.torch or "?", environment.backend
+        smallest.program,
+        smallest.signature,
+        smallest.message,
+        smallest.conditions,
+        environment.torch or "?",
+        environment.backend,
     )
     write_atomically(folder.path / "repro.py", text.encode())
-    plans = [SourcePlan(text=text, checks_itself=True, new_interpreter=True, repeat=n) for n in range(CONFIRMATIONS)]
+    plans = [
+        SourcePlan(text=text, checks_itself=True, new_interpreter=True, repeat=n)
+        for n in range(CONFIRMATIONS)
+    ]
     confirmed = sum(outcome.exit_code == 1 for outcome in engine.run_all(plans))
     return msgspec.structs.replace(
         finding,
@@ -115,7 +133,9 @@ def _with_program(folder: CaseFolder, case: Case, finding: Shrink, smallest: Sma
 def _summary(finding: Shrink) -> str:
     named = ", ".join(str(each) for each in finding.samples[:5])
     text = {
-        "culprits": f"sample {named} suffices" if len(finding.samples) == 1 else f"samples {named} suffice, all are needed",
+        "culprits": f"sample {named} suffices"
+        if len(finding.samples) == 1
+        else f"samples {named} suffice, all are needed",
         "culprits_with_others": f"sample {', '.join(map(str, finding.culprits[:5]))}, together with others of its batch",
         "batch_size": f"any batch of {len(finding.samples)} samples does: the size matters, not the samples",
         "any": "any sample of the batch does",

@@ -70,7 +70,7 @@ def feed(feeder: Feeder) -> Callable[[], None]:
     """Replace ``DataLoader.__iter__`` for this process; the returned function restores it."""
     original = DataLoader.__iter__
 
-    def __iter__(loader: Any) -> Any:  # noqa: N807
+    def __iter__(loader: Any) -> Any:
         if feeder.plan.others == "everything" and not feeder.feeds:
             return original(loader)
         return FedIterator(loader, feeder)
@@ -133,7 +133,9 @@ class FedIterator(_BaseIterator):  # type: ignore[misc, valid-type]
         return indices, number
 
     def _fetcher(self) -> Any:
-        dataset = _Listened(self._dataset) if events.listening() and not self._is_iterable() else self._dataset
+        dataset = (
+            _Listened(self._dataset) if events.listening() and not self._is_iterable() else self._dataset
+        )
         return compat.fetcher(self, dataset)
 
     def _is_iterable(self) -> bool:
@@ -168,10 +170,11 @@ class FedIterator(_BaseIterator):  # type: ignore[misc, valid-type]
     def _after_fetch(self, current: Pass, number: int | None) -> None:
         """With workers, the main process's states were recorded when the batch came out: put them back then."""
         feeder = self.feeder
-        if self.loader_workers and feeder.plan.restore_rng and feeder.recorded_batch(number, current):
-            if feeder.states.main is not None:
-                rng.put_back(feeder.states.main)
-        if feeder.states.devices and feeder.recorded_batch(number, current):
+        if not feeder.plan.restore_rng or not feeder.recorded_batch(number, current):
+            return
+        if self.loader_workers and feeder.states.main is not None:
+            rng.put_back(feeder.states.main)
+        if feeder.states.devices:
             rng.put_back(rng.States(devices=feeder.states.devices))
 
 
@@ -224,6 +227,8 @@ def _class_in_loaded_modules(name: str) -> Any:
 def fed_batch(case: Case, indices: Sequence[Any] | None = None) -> Feed:
     """The failing batch as a feed, or a part of it."""
     progress, batch = case.progress, case.batch
-    assert progress.loader is not None and progress.pass_ is not None and batch is not None
+    assert progress.loader is not None
+    assert progress.pass_ is not None
+    assert batch is not None
     chosen = tuple(indices if indices is not None else batch.indices or (None,) * (batch.size or 1))
     return Feed(loader=progress.loader, pass_=progress.pass_, batches=(chosen,), numbers=(progress.batch,))

@@ -16,7 +16,7 @@ from firstfault.case.schema import Fact, Failure, Leaf, Progress
 Ended = Literal["failed", "passed", "diverged", "invalid", "timed_out", "lost"]
 
 
-class Outcome(Fact, kw_only=True):
+class Outcome(Fact, frozen=True, kw_only=True):
     """One trial's end.
 
     ``ended``: ``failed`` with ``failure``; ``passed`` (the fed batches went through, or the program ended well);

@@ -13,7 +13,7 @@ import msgspec
 from firstfault.case.schema import Fact
 
 
-class Feed(Fact, kw_only=True):
+class Feed(Fact, frozen=True, kw_only=True):
     """What one pass of one loader hands out.
 
     ``batches`` are lists of data-set indices, fetched through the user's own data set, transforms and collate_fn.
@@ -26,7 +26,7 @@ class Feed(Fact, kw_only=True):
     numbers: tuple[int | None, ...] = ()
 
 
-class Variant(Fact, kw_only=True):
+class Variant(Fact, frozen=True, kw_only=True):
     """One change against the recorded configuration.
 
     ``name`` is shown; ``settings`` are understood by :mod:`firstfault.trial.variant`; ``environment`` is set for the
@@ -38,7 +38,7 @@ class Variant(Fact, kw_only=True):
     environment: dict[str, str] = {}
 
 
-class ScriptPlan(Fact, kw_only=True, tag="script"):
+class ScriptPlan(Fact, frozen=True, kw_only=True, tag="script"):
     """Run the user's script with fed loaders.
 
     ``until_batch`` is (loader, pass, batch): without feeds, everything runs up to that batch and it is the one watched.
@@ -67,7 +67,7 @@ class ScriptPlan(Fact, kw_only=True, tag="script"):
     repeat: int = 0
 
 
-class SourcePlan(Fact, kw_only=True, tag="source"):
+class SourcePlan(Fact, frozen=True, kw_only=True, tag="source"):
     """Run a small stand-alone program: a candidate of the reducer, or ``repro.py`` itself.
 
     ``text`` is the program, executed as ``__main__``. ``checks_itself`` programs exit 1 while the failure is there, 0

@@ -43,7 +43,9 @@ def run_script(plan: ScriptPlan, folder: Path) -> Outcome:
     session.doubter = suspicion
     watched.begin(session, started)
     undo: list[Callable[[], None]] = [watch(suspicion.handled)]
-    when_torch_is_imported(lambda: undo.extend([*run_.tap_torch(session), _feeding(plan, case, session, watched)]))
+    when_torch_is_imported(
+        lambda: undo.extend([*run_.tap_torch(session), _feeding(plan, case, session, watched)])
+    )
     target = target_of(plan, case)
     if case.source.cwd and os.path.isdir(case.source.cwd):
         os.chdir(case.source.cwd)
@@ -71,7 +73,9 @@ def target_of(plan: ScriptPlan, case: Case) -> Target:
     if plan.source is not None:
         script = str(Path(plan.source) / os.path.relpath(script, source.root))
     if not os.path.exists(script):
-        raise UsageError(f"the case's script {script} is gone; put it back, or replay the recorded source with --source recorded")
+        raise UsageError(
+            f"the case's script {script} is gone; put it back, or replay the recorded source with --source recorded"
+        )
     return Target(script=script, arguments=source.argv)
 
 
@@ -113,7 +117,9 @@ class Watched:
             self.finish(Outcome(ended="passed", **self._common()))
 
     def handed_out(self, current: Pass, batch: Any) -> None:
-        watched = self._is_fed(current) if self.plan.feeds else self._is_watched(current, current.batch_number)
+        watched = (
+            self._is_fed(current) if self.plan.feeds else self._is_watched(current, current.batch_number)
+        )
         if not watched:
             return
         self.reached = True
@@ -131,7 +137,9 @@ class Watched:
         self.finish(self._failed(first))
 
     def _is_fed(self, current: Pass) -> bool:
-        return (current.loader.number, current.number) in {(feed.loader, feed.pass_) for feed in self.plan.feeds}
+        return (current.loader.number, current.number) in {
+            (feed.loader, feed.pass_) for feed in self.plan.feeds
+        }
 
     def _is_watched(self, current: Pass, number: int) -> bool:
         return (current.loader.number, current.number, number) == self.plan.until_batch
@@ -160,7 +168,11 @@ class Watched:
             if first.error is not None:
                 events.failed(first.error)
             return self._failed(first)
-        code = error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else int(error is not None)
+        code = (
+            error.code
+            if isinstance(error, SystemExit) and isinstance(error.code, int)
+            else int(error is not None)
+        )
         wanted = bool(self.plan.feeds) or self.plan.until_batch is not None
         ended = "diverged" if wanted and not self.reached else "passed"
         reason = "the script ended before the batch was asked for" if ended == "diverged" else None
@@ -173,7 +185,9 @@ class Watched:
             digest = self._describe(current.batch).get("digest")
         failure = msgspec.structs.replace(first.failure, consequences=tuple(self.session.consequences))
         progress = first.progress or writing.progress(self.session, failure, current, first.steps)
-        return Outcome(ended="failed", failure=failure, progress=progress, digest_failed=digest, **self._common())
+        return Outcome(
+            ended="failed", failure=failure, progress=progress, digest_failed=digest, **self._common()
+        )
 
     def _common(self) -> dict[str, Any]:
         return {

@@ -16,7 +16,9 @@ Strength = Literal["frame", "message", "type"]
 _WORKER_WRAPPER = re.compile(
     r"\ACaught \S+ in DataLoader worker process \d+\.\s*\nOriginal Traceback[^\n]*\n(?P<body>.*)\Z", re.DOTALL
 )
-_AFTER_LAST_FRAME = re.compile(r'\A(?:.*\n)?  File "[^\n]*\n(?:[ \t]+[^\n]*\n|\n)*(?P<rest>\S.*)\Z', re.DOTALL)
+_AFTER_LAST_FRAME = re.compile(
+    r'\A(?:.*\n)?  File "[^\n]*\n(?:[ \t]+[^\n]*\n|\n)*(?P<rest>\S.*)\Z', re.DOTALL
+)
 _NUMBER = r"\d+\.?\d*(?:[eE][-+]?\d+)?"
 _MASKS = (
     (re.compile(r"0x[0-9a-fA-F]+"), "<address>"),
@@ -26,7 +28,7 @@ _MASKS = (
 )
 
 
-class Signature(Fact, kw_only=True):
+class Signature(Fact, frozen=True, kw_only=True):
     """The comparable part of a failure. ``message`` is masked: numbers, addresses and folders don't count.
 
     ``nonfinite`` keeps NaN, +Inf and -Inf apart. ``where`` is ``'file name:function'`` of the innermost user frame,
