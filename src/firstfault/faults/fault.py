@@ -10,7 +10,7 @@ from firstfault.case.schema import Fact
 Family = Literal["data", "contract", "numeric", "resource", "environment", "process", "unknown"]
 
 
-class Rule(Fact, kw_only=True):
+class Rule(Fact, frozen=True, kw_only=True):
     """A regular expression over an error's text. ``source`` says where torch words it so.
 
     ``only_with`` must be found in the whole text too, ``never_with`` must not.
@@ -29,7 +29,7 @@ class Rule(Fact, kw_only=True):
         return re.search(self.pattern, text, re.IGNORECASE)
 
 
-class Fault(Fact, kw_only=True):
+class Fault(Fact, frozen=True, kw_only=True):
     """One class. ``late`` classes follow from other failures, so any other class in the same text comes first."""
 
     name: str

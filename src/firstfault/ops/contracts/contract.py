@@ -12,7 +12,7 @@ from firstfault.case.schema import Fact
 MAX_ELEMENTS = 16  # elements of a breach that are named; the count covers all
 
 
-class Broken(Fact, kw_only=True):
+class Broken(Fact, frozen=True, kw_only=True):
     """One contract that a call breaks.
 
     ``indices`` are positions inside the argument's tensor, ``values`` what stands there, ``count`` how many elements
@@ -32,7 +32,7 @@ class Broken(Fact, kw_only=True):
 Rule = Callable[[Mapping[str, Any]], Iterable[Broken]]
 
 
-class Contract(Fact, kw_only=True):
+class Contract(Fact, frozen=True, kw_only=True):
     """A rule and the operators that it holds for."""
 
     name: str
