@@ -1,67 +1,87 @@
-"""The case as ``report.md``: facts first, then what was found, each marked as what it is."""
+"""The case as ``report.md``: the same sections as the page, in Markdown that GitHub and editors read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
 
-from firstfault.case.findings import Shrink
-from firstfault.report import words
-from firstfault.report.clean import clean
-from firstfault.report.terminal import finding_rows
+from firstfault.case.clean import clean
+from firstfault.report.document import Block, Code, Events, Note, Pairs, Section, Statements, Table
+from firstfault.report.sections import document
 from firstfault.report.view import CaseView
 
-TITLES = {
-    "replay": "Replay",
-    "locate": "Where it began",
-    "explain": "What kind of fault",
-    "contrast": "What sets the batch apart",
-    "shrink": "The smallest case",
-    "compare": "One change at a time",
-    "scan": "The data set",
-    "verify": "The fix",
-}
-KINDS = {"explain": "inference", "contrast": "inference"}  # the others are facts: trials were run
-_ESCAPED = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>#|"})
+_ESCAPED = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>#|~!$&"})
+_STARTS = re.compile(
+    r"^(\s*)([-+=]|\d+[.)])"
+)  # of a line: would be a list, a heading's underline, or a number
+_LINKED = re.compile(
+    r"\b(https?|ftp)://|\bwww\.|@(?=\w)"
+)  # GitHub links addresses and notifies people named with @
+_BREAK = "\N{ZERO WIDTH NON-JOINER}"
 
 
 def markdown(view: CaseView) -> str:
     """The whole report."""
-    case = view.case
-    parts = [
-        f"# {_text(words.what_failed(case))}",
-        _table(
-            [
-                ("case", case.id),
-                ("seen", f"{words.place(case.failure.seen)}, {words.phase(case)}"),
-                ("position", words.position(case)),
-                ("steps", words.steps(case.progress.last_completed_step)),
-                ("samples", words.samples(case) if case.batch is not None else "no batch"),
-                ("fault", view.explain.summary),
-                ("first check", view.explain.first_check),
-                ("avoid", view.explain.avoid),
-                ("versions", f"torch {case.environment.torch}, python {case.environment.python}, {case.environment.backend}"),
-            ]
+    whole = document(view)
+    parts = [f"# {text(whole.title)}", text(whole.subtitle)]
+    for section in whole.sections:
+        parts += _section(section)
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def text(raw: str) -> str:
+    """A text that Markdown shows as it is: nothing in it is markup, a link or a mention."""
+    escaped = clean(raw).translate(_ESCAPED)
+    escaped = _LINKED.sub(
+        lambda found: (
+            found[0]
+            .replace("://", f":{_BREAK}//")
+            .replace("www.", f"www{_BREAK}.")
+            .replace("@", f"@{_BREAK}")
         ),
-    ]
-    for name, title in TITLES.items():
-        finding = view.findings.get(name)
-        if finding is None:
-            if name in ("replay", "locate", "shrink"):
-                parts.append(f"## {title}\n\n*not tested*")
-            continue
-        parts.append(f"## {title}\n\n*{KINDS.get(name, 'fact')}*\n\n{_table(finding_rows(name, finding))}")
-        if isinstance(finding, Shrink) and view.repro is not None:
-            parts.append(f"```python\n{view.repro.rstrip()}\n```")
-    if case.failure.consequences:
-        lines = [f"- {_text(each.exception.type)}: {_text(each.exception.message.splitlines()[0] if each.exception.message else '')}" for each in case.failure.consequences]
-        parts.append("## What followed\n\n" + "\n".join(lines))
-    return "\n\n".join(parts) + "\n"
+        escaped,
+    )
+    return _STARTS.sub(r"\1\\\2", escaped)
 
 
-def _text(text: str) -> str:
-    return clean(text).translate(_ESCAPED)
+def fenced(raw: str, language: str = "") -> str:
+    """A code block whose fence is longer than any run of backticks inside."""
+    inside = clean(raw.rstrip("\n"), lines=True)
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", inside)), default=0))
+    return f"{fence}{language}\n{inside}\n{fence}"
 
 
-def _table(pairs: Sequence[tuple[str, str]]) -> str:
-    rows = [f"| {label} | {_text(text)} |" for label, text in pairs]
-    return "\n".join(["| | |", "|---|---|", *rows])
+def _section(section: Section) -> list[str]:
+    kind = "" if section.name == "known" else f"*{section.kind}* · "
+    lead = f"{kind}{text(section.lead)}" if section.lead else kind.removesuffix(" · ")
+    return [f"## {section.title}", lead, *(_block(block) for block in section.blocks)]
+
+
+def _block(block: Block) -> str:
+    """A block's form in Markdown; a figure is its sentence."""
+    if isinstance(block, Pairs):
+        return "\n".join(f"- {text(label)}: {text(value)}" for label, value in block.rows)
+    if isinstance(block, Events):
+        return "\n".join(
+            f"{number}. **{text(label)}**: {text(said)}"
+            for number, (label, said, _) in enumerate(block.rows, 1)
+        )
+    if isinstance(block, Statements):
+        items = "\n".join(f"- {text(item)}" for item in block.items) or "- none"
+        return f"### {block.kind.capitalize()}\n\n{items}"
+    if isinstance(block, Table):
+        return _table(block)
+    if isinstance(block, Code):
+        code = fenced(block.text, block.language)
+        if block.folded:
+            return f"<details><summary>{block.folded}</summary>\n\n{code}\n\n</details>"
+        return f"`{block.name}`:\n\n{code}" if block.name else code
+    if isinstance(block, Note):
+        return text(block.text)
+    return f"*{text(block.said)}*"
+
+
+def _table(table: Table) -> str:
+    caption = f"{text(table.caption)}:\n\n" if table.caption else ""
+    lines = [f"| {' | '.join(table.columns)} |", f"|{'---|' * len(table.columns)}"]
+    lines += [f"| {' | '.join(text(cell) for cell in row)} |" for row in table.rows]
+    return caption + "\n".join(lines)

@@ -1,166 +1,228 @@
-"""Findings and cases on a terminal: aligned, readable at 80 columns, without colour, in a log."""
+"""Cases and findings on a terminal: aligned, readable at 80 columns, without colour, in a log file."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+import io
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+import msgspec
+import rich.box
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as Grid
 from rich.text import Text
 
-from firstfault.case.findings import Explain, Finding, Locate, Replay, Shrink
+from firstfault.case.clean import clean
+from firstfault.case.findings import Finding
 from firstfault.case.store import CaseFolder
 from firstfault.errors import UsageError
 from firstfault.report import words
-from firstfault.report.clean import clean
+from firstfault.report.document import Block, Code, Events, Note, Pairs, Section, Statements, Table
+from firstfault.report.sections import document, of_finding
 from firstfault.report.view import CaseView, view_of
 
-_LABEL = 11
-_MAX_CONDITIONS = 12
+WIDEST = 100  # columns; longer lines are hard to read, and a log is read in an editor
+_LABEL = 14
+_STEP = 10
+_MOST_ROWS = 16  # of one table; the page has them all
+_STYLES = {"good": "green", "bad": "red", "soft": "dim", "": ""}
+_KIND_STYLES = {"fact": "green", "inference": "yellow", "open question": "blue"}
+_ALWAYS = ("known", "explain", "run", "batch", "memory")
 
 
-def console() -> Console:
-    """A console that neither guesses markup in what it is given nor highlights it."""
-    return Console(markup=False, highlight=False, soft_wrap=False)
+def console(**options: Any) -> Console:
+    """A console that neither guesses markup in what it is given nor highlights it.
+
+    Standard output in an encoding that lacks a character shows '?' for it, instead of failing.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    made = Console(markup=False, highlight=False, emoji=False, soft_wrap=False, **options)
+    if made.width > WIDEST:
+        made.width = WIDEST
+    return made
 
 
 def step_line(name: str, finding: Finding) -> str:
     """One step's result in one line, for ``investigate``."""
-    seconds = f" ({finding.seconds:.0f} s, {finding.trials} trials)" if finding.trials else ""
-    return f"{name:<{_LABEL}}{clean(finding.summary or finding.not_done or 'done')}{seconds}"
+    said = clean(finding.summary or finding.not_done or "done")
+    spent = [words.duration(finding.seconds)] if finding.seconds >= 1 else []
+    spent += [words.counted(finding.trials, "trial")] if finding.trials else []
+    return f"{name:<{_STEP}} {said}" + (f" ({', '.join(spent)})" if spent else "")
 
 
-def rows(pairs: Sequence[tuple[str, str]]) -> Table:
-    """Labelled rows, the text wrapped beside its label."""
-    table = Table.grid(padding=(0, 1))
-    table.add_column(width=_LABEL - 1, style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for label, text in pairs:
-        table.add_row(label, Text(text))
-    return table
-
-
-def show(view: CaseView) -> None:
-    """A whole case."""
-    out = console()
-    case = view.case
-    out.print(Text(f"case {case.id}", style="bold"))
-    out.print(rows(_facts(view)))
+def show(view: CaseView, out: Console | None = None) -> None:
+    """A whole case: what is known, then each finding so far."""
+    out = out or console()
+    whole = document(view)
+    out.print(Text(clean(whole.title), style="bold red"))
+    out.print(Text(clean(whole.subtitle), style="dim"))
+    for section in whole.sections:
+        if section.name in view.findings or section.name in _ALWAYS:
+            _print(out, _section(section))
+        elif section.name == "environment":
+            _print(out, _section(msgspec.structs.replace(section, blocks=())))
     if not view.findings:
-        out.print("\nnothing has been found out yet; next: firstfault investigate")
-    for name, finding in view.findings.items():
-        out.print(Text(f"\n{name}", style="bold"))
-        out.print(rows(finding_rows(name, finding)))
+        out.print(Text("\nNothing has been found out yet. Next: firstfault investigate"))
 
 
-def _facts(view: CaseView) -> list[tuple[str, str]]:
-    case, failure = view.case, view.case.failure
-    pairs = [
-        ("failed", words.what_failed(case) + (" (handled by the script)" if failure.swallowed else "")),
-        ("seen", f"{words.place(failure.seen)}, {words.phase(case)}"),
-        ("at", f"{words.position(case)}; {words.steps(case.progress.last_completed_step)}"),
-    ]
-    if case.batch is not None:
-        pairs.append(("samples", words.samples(case)))
-    if (reading := words.failing_sample(case)) is not None:
-        pairs.append(("", reading))
-    if failure.modules:
-        pairs.append(("modules", clean(" > ".join(failure.modules))))
-    for consequence in failure.consequences[:3]:
-        pairs.append(("then", clean(f"{consequence.exception.type}: {consequence.exception.message}".splitlines()[0])))
-    pairs += [("fault", view.explain.summary), ("check", view.explain.first_check), ("avoid", view.explain.avoid)]
-    environment = case.environment
-    pairs.append(("versions", f"torch {environment.torch}, python {environment.python}, {environment.backend}"))
-    pairs.append(("recorded", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(case.created))))
-    return pairs
+def show_finding(name: str, finding: Finding, out: Console | None = None) -> None:
+    """One finding."""
+    _print(out or console(), _section(of_finding(name, finding)))
 
 
-def show_finding(name: str, finding: Finding) -> None:
-    console().print(rows(finding_rows(name, finding)))
+def _print(out: Console, what: RenderableType) -> None:
+    """Print without the blanks that fill lines up to the width: a log is read in an editor."""
+    with out.capture() as captured:
+        out.print(what)
+    for line in captured.get().splitlines():
+        out.out(line.rstrip(), highlight=False)
 
 
-def finding_rows(name: str, finding: Finding) -> list[tuple[str, str]]:
-    """A finding as labelled rows."""
-    if finding.not_done is not None:
-        return [("not done", clean(finding.not_done))]
-    pairs = [("result", clean(finding.summary))]
-    if isinstance(finding, Replay):
-        pairs.append(("runs", f"{finding.same} of {finding.runs} failed in the same way"))
-        pairs.append(("plan", finding.plan or ", ".join(finding.plans_tried)))
-    elif isinstance(finding, Locate):
-        pairs += _located(finding)
-    elif isinstance(finding, Explain):
-        pairs += [("check", finding.first_check), ("avoid", finding.avoid)]
-        pairs += [("evidence", clean(each)) for each in finding.evidence[:4]]
-        pairs += [("also", ", ".join(finding.also))] if finding.also else []
-    elif isinstance(finding, Shrink):
-        pairs += [("needed" if each.needed else "not needed", clean(f"{each.what} ({each.evidence})")) for each in finding.conditions[:_MAX_CONDITIONS]]
-        pairs += [("script", finding.repro)] if finding.repro else []
-    return pairs
+def _section(section: Section) -> RenderableType:
+    parts: list[RenderableType] = [_heading(section)]
+    if section.lead:
+        parts.append(Padding(Text(clean(section.lead)), (0, 0, 0, 2)))
+    for number, block in enumerate(section.blocks):
+        rendered = _block(block)
+        if rendered is not None:
+            parts.append(Padding(rendered, (1 if number or isinstance(block, Table) else 0, 0, 0, 2)))
+    return Group(*parts)
 
 
-def _located(finding: Locate) -> list[tuple[str, str]]:
-    pairs = []
-    for label, frame in (("began", finding.began), ("forward", finding.forward), ("changed", finding.changed_at)):
-        if frame is not None:
-            pairs.append((label, f"{words.place(frame)}: {clean(frame.code or '')}"))
-    if finding.module:
-        pairs.append(("module", clean(finding.module)))
-    for argument in finding.arguments[:6]:
-        if argument.shape is not None:
-            extent = f", from {argument.minimum:g} to {argument.maximum:g}" if argument.minimum is not None and argument.maximum is not None else ""
-            pairs.append(("argument", f"{argument.name}: {argument.dtype}{list(argument.shape)} on {argument.device}{extent}"))
-    for violation in finding.violations:
-        for element in violation.elements[:4]:
-            source = f", sample {element.sample} at position {element.position} of leaf {element.leaf}" if element.sample is not None else ""
-            pairs.append(("at fault", clean(f"{violation.argument}{list(element.index)} = {element.value}, allowed {violation.allowed}{source}")))
-    return pairs
+def _heading(section: Section) -> Text:
+    text = Text("\n")
+    text.append(section.title, style="bold")
+    if section.name != "known":
+        text.append(f"  [{section.kind}]", style=_KIND_STYLES[section.kind])
+    return text
+
+
+def _block(block: Block) -> RenderableType | None:
+    """A block's form on a terminal; a figure is its sentence."""
+    if isinstance(block, Pairs):
+        return _pairs(block.rows)
+    if isinstance(block, Events):
+        return _pairs([(label, text) for label, text, _ in block.rows], [mark for _, _, mark in block.rows])
+    if isinstance(block, Table):
+        return _table(block)
+    if isinstance(block, Code):
+        return (
+            None
+            if block.folded
+            else Group(
+                Text(f"{block.name}:" if block.name else "", style="dim"),
+                Text(clean(block.text.rstrip(), lines=True)),
+            )
+        )
+    if isinstance(block, Statements):
+        return _statements(block)
+    if isinstance(block, Note):
+        return Text(clean(block.text))
+    return Text(clean(block.said), style="dim")
+
+
+def _pairs(pairs: Sequence[tuple[str, str]], marks: Sequence[str] = ()) -> Grid:
+    grid = Grid.grid(padding=(0, 1))
+    grid.add_column(style="dim", no_wrap=True, min_width=_LABEL, max_width=_LABEL + 8)
+    grid.add_column(overflow="fold")
+    for number, (label, text) in enumerate(pairs):
+        style = _STYLES[marks[number]] if marks else ""
+        grid.add_row(Text(clean(label)), Text(clean(text), style=style))
+    return grid
+
+
+def _table(table: Table) -> RenderableType:
+    grid = Grid(box=rich.box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
+    kept = [number for number, _ in enumerate(table.columns) if any(row[number] for row in table.rows)]
+    for number in kept:
+        grid.add_column(table.columns[number], overflow="fold")
+    for number, row in enumerate(table.rows[:_MOST_ROWS]):
+        style = _STYLES[table.marks[number]] if table.marks else ""
+        grid.add_row(*(Text(clean(row[column])) for column in kept), style=style)
+    parts: list[RenderableType] = [Text(clean(table.caption), style="dim")] if table.caption else []
+    parts.append(grid)
+    if (rest := len(table.rows) - _MOST_ROWS) > 0:
+        parts.append(Text(f"… and {rest} more; the report has them all", style="dim"))
+    return Group(*parts)
+
+
+def _statements(block: Statements) -> RenderableType:
+    grid = Grid.grid(padding=(0, 1))
+    grid.add_column(style=_KIND_STYLES[block.kind], no_wrap=True, min_width=_LABEL)
+    grid.add_column(style="dim")
+    grid.add_column(overflow="fold")
+    for number, item in enumerate(block.items or ("none",)):
+        grid.add_row(Text(block.kind if number == 0 else ""), "-", Text(clean(item)))
+    return grid
+
+
+# ---- beside one case -------------------------------------------------------------------------------------------------
 
 
 def list_rows(cases: Sequence[CaseFolder]) -> list[dict[str, Any]]:
     """The cases as plain rows; a damaged one says so."""
-    found = []
-    for folder in cases:
-        try:
-            view = view_of(folder.path)
-        except UsageError as error:
-            found.append({"id": folder.id, "failed": f"can't be read: {error}", "fault": None, "created": None, "found": []})
-            continue
-        found.append(
-            {
-                "id": folder.id,
-                "failed": words.what_failed(view.case),
-                "fault": view.explain.fault,
-                "created": view.case.created,
-                "found": list(view.findings),
-            }
-        )
-    return found
+    return [_list_row(folder) for folder in cases]
 
 
-def show_list(found: Sequence[dict[str, Any]]) -> None:
-    out = console()
+def _list_row(folder: CaseFolder) -> dict[str, Any]:
+    try:
+        view = view_of(folder.path)
+    except UsageError as error:
+        return {
+            "id": folder.id,
+            "failed": f"can't be read: {error}",
+            "fault": None,
+            "created": None,
+            "found": [],
+        }
+    return {
+        "id": folder.id,
+        "failed": words.what_failed(view.case),
+        "fault": view.explain.fault,
+        "created": view.case.created,
+        "found": list(view.findings),
+    }
+
+
+def show_list(found: Sequence[dict[str, Any]], out: Console | None = None) -> None:
+    """A line a case: id, when, fault, which steps were done, what failed."""
+    out = out or console()
     if not found:
-        out.print("no cases here; record one with: firstfault run SCRIPT")
+        out.print("No cases here. Record one with: firstfault run SCRIPT")
         return
-    table = Table(box=None, pad_edge=False)
-    for title, options in (("case", {"no_wrap": True}), ("fault", {"no_wrap": True}), ("failed", {"overflow": "ellipsis", "no_wrap": True})):
-        table.add_column(title, **options)  # type: ignore[arg-type]
+    grid = Grid(box=rich.box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
+    grid.add_column("case", no_wrap=True)
+    grid.add_column("fault", overflow="fold")
+    grid.add_column("done", overflow="fold")
+    grid.add_column("failed", overflow="fold", ratio=1)
     for row in found:
-        table.add_row(row["id"], row["fault"] or "?", Text(clean(row["failed"])))
-    out.print(table)
+        done = f"{len(row['found'])} of 8" if row["created"] is not None else "-"
+        grid.add_row(
+            Text(clean(row["id"])),
+            Text(clean(row["fault"] or "unreadable")),
+            Text(done),
+            Text(clean(row["failed"])),
+        )
+    _print(out, grid)
 
 
-def show_doctor(found: Any) -> None:
-    out = console()
+def show_doctor(found: Any, out: Console | None = None) -> None:
+    """Versions, each device with whether it computes, and advice."""
+    _print(out or console(), _pairs(list(_doctor(found))))
+
+
+def _doctor(found: Any) -> Iterator[tuple[str, str]]:
     environment = found.environment
-    pairs = [("torch", f"{environment.torch or 'not found'} ({environment.backend}), python {environment.python}, {environment.platform}")]
-    if environment.cuda or environment.hip:
-        pairs.append(("built for", f"CUDA {environment.cuda}" if environment.hip is None else f"ROCm {environment.hip}"))
+    yield "torch", f"{environment.torch or 'not found'} ({words.backend(environment.backend)})"
+    yield "Python", f"{environment.python}, {environment.platform}"
+    if environment.hip or environment.cuda:
+        yield "built for", f"ROCm {environment.hip}" if environment.hip else f"CUDA {environment.cuda}"
     for check in found.devices:
-        name = f" {check.name}" if check.name else ""
-        pairs.append((check.device, f"{'computes' if check.ok else 'FAILS'}{name}{f': {clean(check.said)}' if check.said else ''} ({check.seconds:.2f} s)"))
-    pairs += [("advice", clean(each)) for each in found.advice]
-    out.print(rows(pairs))
+        name = f" on {check.name}" if check.name else ""
+        said = f": {check.said}" if check.said else ""
+        yield check.device, f"{'computes' if check.ok else 'FAILS'}{name}{said} ({check.seconds:.2f} s)"
+    for advice in found.advice:
+        yield "advice", advice
