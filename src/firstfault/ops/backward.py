@@ -25,7 +25,7 @@ _MODIFIED = re.compile(
     re.DOTALL,
 )
 _FREED = "backward through the graph a second time"
-_LAST = 2**63  # AccumulateGrad nodes have the largest number of all and run as soon as they can
+_LAST = 2**63  # AccumulateGrad nodes have a larger number than any and save nothing
 
 
 class Changed(NamedTuple):
@@ -48,10 +48,18 @@ def autograd_fault(error: BaseException, trace: Trace) -> Changed | Freed | None
     modified = _MODIFIED.search(text)
     if modified is None and _FREED not in text:
         return None
-    node = _failing_node(error)
-    number = compat.sequence_number(node) if node is not None else None
+    nodes = _unreadable_nodes(error)
+    if (
+        modified is None
+    ):  # nodes that this very pass has run are freed as well, and aren't the one that failed
+        nodes = [
+            node
+            for node in nodes
+            if trace.ran_backward(compat.sequence_number(node))[0] != trace.last_backward
+        ] or nodes
+    number = compat.sequence_number(nodes[0]) if nodes else None
     if modified is None:
-        return Freed(trace.forward_of(number), trace.ran_backward(number) if number is not None else None)
+        return Freed(trace.forward_of(number), trace.ran_backward(number)[1] if number is not None else None)
     shape = tuple(int(each) for each in modified["shape"].split(",") if each.strip())
     expected = int(modified["expected"]) if modified["expected"] else None
     return Changed(trace.forward_of(number), _change(trace, number, shape, expected))
@@ -82,21 +90,25 @@ def _change(trace: Trace, node: int | None, shape: tuple[int, ...], expected: in
     return next(by_memory, None) or next(by_shape, None)
 
 
-def _failing_node(error: BaseException) -> Any | None:
-    """The node whose saved tensors can't be read, the first in the order in which backward runs them."""
-    for node in sorted(
+def _unreadable_nodes(error: BaseException) -> list[Any]:
+    """The nodes whose saved tensors can't be read for the error's own reason, in the order in which backward runs them."""
+    nodes = sorted(
         _nodes(_roots(error.__traceback__)), key=lambda each: -min(compat.sequence_number(each), _LAST)
-    ):
-        for name in dir(node):
-            if name == "saved_tensors" or name.startswith("_saved_"):
-                try:
-                    getattr(node, name)
-                except RuntimeError as unreadable:
-                    if _kind(str(unreadable)) == _kind(str(error)):
-                        return node
-                except Exception:  # a node of another library's making
-                    continue
-    return None
+    )
+    return [node for node in nodes if _unreadable(node, _kind(str(error)))]
+
+
+def _unreadable(node: Any, kind: str) -> bool:
+    for name in dir(node):
+        if name == "saved_tensors" or name.startswith("_saved_"):
+            try:
+                getattr(node, name)
+            except RuntimeError as unreadable:
+                if _kind(str(unreadable)) == kind:
+                    return True
+            except Exception:  # a node of another library's making
+                continue
+    return False
 
 
 def _kind(text: str) -> str:

@@ -112,12 +112,11 @@ def _named(operator: str, values: list[tuple[str, Any]]) -> list[tuple[str, Any]
 
 
 def _is_torchs(function: Any) -> bool:
-    owner = getattr(function, "__self__", None) or getattr(function, "__objclass__", None)
-    if isinstance(owner, torch.Tensor) or (
-        isinstance(owner, type) and issubclass(owner, (torch.Tensor, torch._C.TensorBase))
-    ):
+    owner = getattr(function, "__self__", getattr(function, "__objclass__", None))
+    kind = owner if isinstance(owner, type) else type(owner)
+    if issubclass(kind, torch._C.TensorBase):
         return True
-    module = getattr(owner, "__name__", None) or getattr(function, "__module__", None) or type(owner).__name__
+    module = getattr(owner, "__name__", None) or getattr(function, "__module__", None) or kind.__name__
     return str(module).split(".")[0] in ("torch", "_VariableFunctionsClass", "_VariableFunctions")
 
 

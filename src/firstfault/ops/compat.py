@@ -1,6 +1,6 @@
 """Every private attribute of torch that operator traces rely on, each behind one function.
 
-Versions seen: torch 2.13.0 (CPU). ``tests/ops/test_ops_compat.py`` fails with the name when another version moved it.
+Versions seen: torch 2.13.0 (CPU). ``tests/ops/test_trace_compat.py`` fails with the name when another version moved it.
 Files are relative to torch's folder.
 """
 

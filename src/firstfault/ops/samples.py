@@ -71,18 +71,16 @@ class Samples:
     ) -> tuple[Source, Index] | None:
         """The sample's element at an address that was last written by operator ``since``, seen before ``before``.
 
-        The same memory may be several samples' (a sample drawn twice): then the very tensor, or the sample at the
-        position ``hint``, is preferred.
+        The same memory may be several samples' (a sample drawn twice): then the very tensor, and the sample at the
+        position ``hint``, are preferred.
         """
-        found: tuple[Source, Index] | None = None
+        found: list[tuple[int, Source, Index]] = []
         for source in self.sources:
             if since <= source.time < before and _may_hold(source.tensor, address):
                 index = index_at(source.tensor, address)
                 if index is not None:
-                    if source.tensor is tensor or source.position == hint:
-                        return source, index
-                    found = found or (source, index)
-        return found
+                    found.append(((source.tensor is tensor) + (source.position == hint), source, index))
+        return max(found, key=lambda each: each[0])[1:] if found else None
 
     def leaf_at(self, address: Address, since: int, before: int) -> tuple[Leaf, Index] | None:
         """The batch leaf's element at an address, as :meth:`source_at`."""

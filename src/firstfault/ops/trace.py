@@ -122,7 +122,7 @@ class Trace(TorchDispatchMode):
         self._kept: deque[int] = deque()  # bytes of each record
         self._kept_bytes = 0
         self._forward: dict[int, Step] = {}
-        self._ran_backward: dict[int, Place | None] = {}
+        self._ran_backward: dict[int, tuple[int, Place | None]] = {}
         self._chains: dict[int, tuple[Any, ...]] = {}
         self._newest = compat.next_sequence_number() - 1
         self._thread = threading.get_ident()
@@ -248,8 +248,11 @@ class Trace(TorchDispatchMode):
 
     def _in_backward(self, record: Record, node: Any) -> None:
         sequence = record.sequence = compat.sequence_number(node)
-        if sequence not in self._ran_backward:
-            self._ran_backward[sequence] = self._task[1] or record.place
+        task = compat.current_graph_task()
+        ran = self._ran_backward.get(sequence)
+        if ran is None or ran[0] != task:
+            self._line_of_backward(None)
+            self._ran_backward[sequence] = (task, self._task[1] or record.place)
             if len(self._ran_backward) > _MAX_LINES:
                 del self._ran_backward[next(iter(self._ran_backward))]
         if record.module is None:
@@ -268,9 +271,14 @@ class Trace(TorchDispatchMode):
         """The forward operator whose backward node has this sequence number: its line, name and module."""
         return None if sequence is None else self._forward.get(sequence)
 
-    def ran_backward(self, sequence: int) -> Place | None:
-        """The line whose backward pass ran the node with this sequence number."""
-        return self._ran_backward.get(sequence)
+    def ran_backward(self, sequence: int) -> tuple[int, Place | None]:
+        """The last backward pass that ran the node with this sequence number, and its line; (-1, None) when none did."""
+        return self._ran_backward.get(sequence, (-1, None))
+
+    @property
+    def last_backward(self) -> int:
+        """The number of the last backward pass that ran an operator."""
+        return self._task[0]
 
 
 # ---- operators -----------------------------------------------------------------------------------------------------
