@@ -27,6 +27,14 @@ def parse(arguments: Sequence[str]) -> Action:
     """
     try:
         action = commands.main(list(arguments), prog_name="firstfault", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        text = error.format_message()
+
+        def show_help() -> int:
+            click.echo(text)
+            return UsageError.exit_code
+
+        return show_help
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         hint = f"; see: {context.command_path} --help" if context is not None else "; see: firstfault --help"
@@ -121,11 +129,17 @@ batch_option = click.option(
 @json_option
 @jobs_option
 @batch_option
+@click.option(
+    "--source",
+    type=click.Choice(["today", "recorded"]),
+    default="today",
+    help="Today's script, or its copy in the case.",
+)
 def replay_command(
-    case: str | None, cases: str | None, as_json: bool, jobs: int | None, batch: str
+    case: str | None, cases: str | None, as_json: bool, jobs: int | None, batch: str, source: str
 ) -> Action:
     """Run the script again with its loaders fed just the failing batch, several times."""
-    return lambda: _step("replay", case, cases, as_json, jobs, batch=batch)
+    return lambda: _step("replay", case, cases, as_json, jobs, batch=batch, source=source)
 
 
 @commands.command("locate", short_help="Find the operator, its line, and the elements at fault.")
@@ -388,9 +402,10 @@ def trial_command(folder: str) -> Action:
     """Run one trial's folder: its plan.json; the outcome goes beside it."""
 
     def act() -> int:
-        from firstfault.trial.child import main
+        from firstfault.trial.child import leave, main
 
-        return main(Path(folder).absolute())
+        leave(main(Path(folder).absolute()))
+        return 0
 
     return act
 

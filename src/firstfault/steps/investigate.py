@@ -72,7 +72,8 @@ def clean(folder: CaseFolder) -> None:
 
 def _do(name: str, folder: CaseFolder, engine: Engine, **options: Any) -> Finding:
     if name == "replay":
-        return replay(folder, engine, batch=options.get("batch", "auto"))
+        source = str((folder.path / "source").absolute()) if options.get("source") == "recorded" else None
+        return replay(folder, engine, batch=options.get("batch", "auto"), source=source)
     if name == "locate":
         return locate(folder, engine)
     if name == "explain":

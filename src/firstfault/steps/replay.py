@@ -18,6 +18,7 @@ import msgspec
 from firstfault.case.findings import Replay
 from firstfault.case.schema import Case, Fact
 from firstfault.case.store import CaseFolder, write_atomically
+from firstfault.errors import UsageError
 from firstfault.trial.engine import Engine
 from firstfault.trial.feeding import fed_batch
 from firstfault.trial.outcome import Outcome
@@ -114,6 +115,8 @@ def replay(
             continue
         tried.append(attempt.name)
         outcome, fresh = _try(engine, attempt.plan, first=closest is None)
+        if outcome.ended == "invalid":
+            raise UsageError(outcome.reason or "the case can't be replayed as it is now")
         if is_same(outcome, expected):
             finding = _confirm(folder, engine, attempt, outcome, fresh, expected, runs, tuple(tried), case)
             return _done(folder, finding, started, engine.trials - trials)

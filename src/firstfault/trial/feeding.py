@@ -47,8 +47,9 @@ def recorded_states(case: Path) -> RecordedStates:
 class Feeder:
     """What the plan hands out, and how far it has come."""
 
-    def __init__(self, plan: ScriptPlan, case: Case, session: Session) -> None:
+    def __init__(self, plan: ScriptPlan, case: Case, session: Session, refuse: Callable[[str], None]) -> None:
         self.plan = plan
+        self.refuse = refuse
         self.case = case
         self.session = session
         self.states = recorded_states(Path(plan.case))
@@ -94,11 +95,23 @@ class FedIterator(_BaseIterator):  # type: ignore[misc, valid-type]
         current.workers = 0  # fetched here, whatever the loader says
         self.fed = feeder.feeds.get((current.loader.number, current.number))
         self.given = 0
+        if self.fed is not None and feeder.plan.batch == "ids":
+            self._check_length(current)
         self.loader_workers = int(loader.num_workers)
         self.worker_init = loader.worker_init_fn
         self.worker_batches = (
             feeder.session.loader_states[current.loader.number].facts.workers if loader.num_workers else 0
         )
+
+    def _check_length(self, current: Pass) -> None:
+        """Sample ids mean something only as long as the data set is the one that was recorded."""
+        loaders = {each.loader: each.length for each in self.feeder.case.loaders}
+        before, now = loaders.get(current.loader.number), current.loader.facts.length
+        if before is not None and now is not None and before != now:
+            self.feeder.refuse(
+                f"the data set of loader {current.loader.number} has {now:,} samples now and had {before:,}, so sample ids no longer "
+                "mean the same; restore the data, or feed the kept batch with --batch values"
+            )
 
     def _next_data(self) -> Any:
         current = pass_of(self)

@@ -82,7 +82,7 @@ def target_of(plan: ScriptPlan, case: Case) -> Target:
 def _feeding(plan: ScriptPlan, case: Case, session: Session, watched: Watched) -> Callable[[], None]:
     from firstfault.trial.feeding import Feeder, feed
 
-    watched.feeder = Feeder(plan, case, session)
+    watched.feeder = Feeder(plan, case, session, watched.refuse)
     return feed(watched.feeder)
 
 
@@ -156,8 +156,9 @@ class Watched:
 
     def ended(self, error: BaseException | None, suspicion: Suspicion) -> Outcome:
         """The script ended, with an error or well."""
-        if isinstance(error, UsageError):
-            return Outcome(ended="invalid", reason=str(error), **self._common())
+        unusable = self._unusable(error)
+        if unusable is not None:
+            return Outcome(ended="invalid", reason=unusable, **self._common())
         fetching = self.session.failing
         if fetching is not None and (
             self._is_fed(fetching) if self.plan.feeds else self._is_watched(fetching, fetching.batch_number)
@@ -177,6 +178,25 @@ class Watched:
         ended = "diverged" if wanted and not self.reached else "passed"
         reason = "the script ended before the batch was asked for" if ended == "diverged" else None
         return Outcome(ended=ended, reason=reason, exit_code=code, **self._common())  # type: ignore[arg-type]
+
+    def _unusable(self, error: BaseException | None) -> str | None:
+        """Why the script can't be replayed as it is now, when that is so and the recorded failure was no such thing."""
+        if isinstance(error, UsageError):
+            return str(error)
+        recorded = self.case.failure.exception
+        same_kind = recorded is not None and type(error).__name__ in (recorded.type, *recorded.bases)
+        if self.reached or same_kind or self.session.loader_states:
+            return None
+        if isinstance(error, SyntaxError):
+            where = f"{Path(error.filename or 'a module').name}, line {error.lineno}"
+            return f"the script now has a syntax error ({where}: {error.msg}); mend it, then replay again"
+        if isinstance(error, ImportError):
+            return f"the script can't be started any more ({type(error).__name__}: {error}); restore its environment, then replay again"
+        return None
+
+    def refuse(self, reason: str) -> None:
+        """End the trial: what the plan asks for can't be had from the script as it is now."""
+        self.finish(Outcome(ended="invalid", reason=reason, **self._common()))
 
     def _failed(self, first: First) -> Outcome:
         current = first.current
@@ -206,4 +226,4 @@ class Watched:
         with contextlib.suppress(Exception):
             sys.stdout.flush()
             sys.stderr.flush()
-        os._exit(0 if outcome.ended == "passed" else 1)
+        os._exit({"passed": 0, "failed": 1}.get(outcome.ended, 2))
