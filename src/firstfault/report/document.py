@@ -121,9 +121,19 @@ class Section(Fact, frozen=True, kw_only=True):
     blocks: tuple[Block, ...] = ()
 
 
+class Glance(Fact, frozen=True, kw_only=True):
+    """One figure for whoever looks for a second: ``value`` large, ``remark`` small."""
+
+    label: str
+    value: str
+    remark: str = ""
+    mark: Mark = ""
+
+
 class Document(Fact, frozen=True, kw_only=True):
     """A whole report. ``sections`` come in the order of reading."""
 
     title: str
     subtitle: str
+    glance: tuple[Glance, ...]
     sections: tuple[Section, ...]

@@ -62,8 +62,9 @@ def full_message(exception: ExceptionInfo) -> str:
 
 
 def first(text: str) -> str:
-    """The first line of a text."""
-    return (text.strip().splitlines() or [""])[0].strip()
+    """The first line of a text, with the next one where the first ends in a colon."""
+    lines = [line.strip() for line in text.strip().splitlines()] or [""]
+    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
 
 
 def file_name(path: str) -> str:

@@ -18,6 +18,7 @@ from firstfault.report.sections.dataset import dataset
 from firstfault.report.sections.environment import environment
 from firstfault.report.sections.fault import fault
 from firstfault.report.sections.fix import fix
+from firstfault.report.sections.glance import glance
 from firstfault.report.sections.known import known
 from firstfault.report.sections.memory import memory
 from firstfault.report.sections.reproduction import reproduction
@@ -50,6 +51,7 @@ def document(view: CaseView) -> Document:
     return Document(
         title=words.what_failed(case),
         subtitle=f"case {case.id}, recorded {recorded} by firstfault {case.firstfault}",
+        glance=glance(view),
         sections=(known(view), fault(view.explain, view), run(view), *steps, environment(view)),
     )
 

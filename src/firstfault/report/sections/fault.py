@@ -9,7 +9,7 @@ from firstfault.report.view import CaseView
 
 
 def fault(found: Explain, view: CaseView | None = None) -> Section:
-    rows = [("first check", found.first_check), ("don't conclude", found.avoid), ("family", found.family)]
+    rows = [("first check", found.first_check), ("avoid", found.avoid), ("family", found.family)]
     if found.backend:
         rows.append(("back end", words.backend(found.backend)))
     rows += [("evidence", each) for each in found.evidence]

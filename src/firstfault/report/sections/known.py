@@ -47,7 +47,8 @@ def _facts(view: CaseView) -> Iterator[str]:
     yield f"Seen at {words.place(failure.seen)}, {words.phase(case)}{late}: {words.what_failed(case)}"
     if failure.swallowed:
         yield "The script handled it and went on."
-    yield f"It came at {words.position(case)}; {words.steps(case.progress.last_completed_step)} before."
+    at = "" if case.progress.loader is None else "at "
+    yield f"It came {at}{words.position(case)}; {words.steps(case.progress.last_completed_step)} before."
     if failure.device_asserts:
         yield f"The device said first: {failure.device_asserts[0].text}"
     if (reading := words.failing_sample(case)) is not None:
@@ -157,29 +158,46 @@ def _inferences(view: CaseView) -> Iterator[str]:
 
 def _open(view: CaseView) -> Iterator[str]:
     case, found = view.case, view.findings
-    replay = found.get("replay")
-    if replay is None:
-        yield "Whether the failure comes back: not tested (firstfault replay)."
-    elif replay.not_done is not None:
-        yield f"Whether the failure comes back: {replay.not_done}."
-    elif isinstance(replay, Replay):
-        if replay.outcome == "same" and replay.same < replay.runs:
-            yield f"Why it comes back only {replay.same} times in {replay.runs}: it depends on something that was not restored."
-        if case.batch is not None and replay.batch_identical is None and replay.fed == "ids":
-            yield "Whether the rebuilt batch equals the recorded one: its values were not recorded."
-    for name, question in (
-        ("locate", "Where it began, and which elements are at fault"),
-        ("shrink", "Which samples it takes, and whether it fails on its own"),
-        ("contrast", "What sets the batch apart from the others"),
-        ("compare", "Whether device, precision, compilation or loading matter"),
-        ("scan", "Whether other samples break the same rule"),
-        ("verify", "Whether a fix holds"),
-    ):
-        finding = found.get(name)
-        if finding is None:
-            if name != "scan" or view.explain.family in ("data", "contract"):
-                yield f"{question}: not tested (firstfault {name})."
-        elif finding.not_done is not None:
-            yield f"{question}: {finding.not_done}."
+    if not set(found) - {"explain"}:
+        yield "Whether it comes back, where it began, and which samples it takes: not tested (firstfault investigate)."
+    else:
+        yield from _open_after(view)
     if case.progress.loader is not None and (case.batch is None or case.batch.indices is None):
         yield "Which samples were in the batch: not recorded."
+
+
+def _open_after(view: CaseView) -> Iterator[str]:
+    """The questions that the steps so far have left open."""
+    case, found = view.case, view.findings
+    replay = found.get("replay")
+    if isinstance(replay, Replay) and replay.not_done is None:
+        if replay.outcome == "same" and replay.same < replay.runs:
+            yield f"Why it comes back only {replay.same} times in {replay.runs}: it depends on something that was not restored."
+        if (
+            case.batch is not None
+            and case.failure.fetch is None
+            and replay.batch_identical is None
+            and replay.fed == "ids"
+        ):
+            yield "Whether the rebuilt batch equals the recorded one: its values were not recorded."
+    for name, question in _QUESTIONS.items():
+        finding = found.get(name)
+        if finding is None:
+            if name == "scan" and view.explain.family not in ("data", "contract"):
+                continue
+            if name in ("contrast", "scan") and case.progress.loader is None:
+                continue
+            yield f"{question}: not tested (firstfault {name})."
+        elif finding.not_done is not None:
+            yield f"{question}: {finding.not_done}."
+
+
+_QUESTIONS = {
+    "replay": "Whether the failure comes back",
+    "locate": "Where it began, and which elements are at fault",
+    "shrink": "Which samples it takes, and whether it fails on its own",
+    "contrast": "What sets the batch apart from the others",
+    "compare": "Whether device, precision, compilation or loading matter",
+    "scan": "Whether other samples break the same rule",
+    "verify": "Whether a fix holds",
+}

@@ -11,6 +11,7 @@ from firstfault.report.view import CaseView
 _MOST_BARS = 8  # passes that are drawn; of a longer run the last ones
 _MOST_UNSTEPPED = 12  # batches without a step that are marked
 _MOST_CONSEQUENCES = 10
+_MOST_LOADERS = 6
 
 
 def run(view: CaseView) -> Section:
@@ -22,9 +23,7 @@ def run(view: CaseView) -> Section:
     blocks.append(_events(view))
     if case.failure.frames:
         blocks.append(Code(text=traceback(view), language="text", folded="Traceback of the first failure"))
-    handed_out = words.counted(case.progress.handed_out, "batch")
-    lead = f"{handed_out} handed out, {words.steps(case.progress.last_completed_step)}; then {words.what_failed(case)}"
-    return Section(name="run", title="The run", kind="fact", lead=lead, blocks=tuple(blocks))
+    return Section(name="run", title="The run", kind="fact", blocks=tuple(blocks))
 
 
 def passes(view: CaseView) -> Passes | None:
@@ -56,16 +55,18 @@ def _events(view: CaseView) -> Events:
     case = view.case
     progress = case.progress
     rows: list[tuple[str, str, Mark]] = []
-    for loader in case.loaders:
-        name = f" ({loader.name})" if loader.name else ""
+    for loader in case.loaders[:_MOST_LOADERS]:
+        name = f"{loader.name}: " if loader.name else ""
         batches = (
             words.counted(loader.batches, "batch") + " each"
             if loader.batches is not None
             else "length not recorded"
         )
         rows.append(
-            (f"loader {loader.loader}{name}", f"{words.counted(loader.passes, 'pass')} begun, {batches}", "")
+            (f"loader {loader.loader}", f"{name}{words.counted(loader.passes, 'pass')} begun, {batches}", "")
         )
+    if (rest := len(case.loaders) - _MOST_LOADERS) > 0:
+        rows.append(("loaders", f"{rest} more", ""))
     done = words.steps(progress.last_completed_step)
     rows.append(("before", f"{words.counted(progress.handed_out, 'batch')} handed out, {done}", ""))
     for asserted in case.failure.device_asserts:

@@ -7,7 +7,7 @@ from firstfault.report import words
 from firstfault.report.document import Block, Mark, Note, Section, Table
 from firstfault.report.view import CaseView
 
-_MARKS: dict[str, Mark] = {"same": "bad", "passed": "good", "other": "bad"}
+_MARKS: dict[str, Mark] = {"same": "", "other": "", "passed": "good"}
 
 
 def variants(found: Compare, view: CaseView | None = None) -> Section:
