@@ -6,7 +6,11 @@ Files are relative to torch's folder.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -60,6 +64,39 @@ def engine_code() -> types.CodeType:
     return _engine_run_backward.__code__
 
 
+@contextlib.contextmanager
+def eagerly() -> Iterator[None]:
+    """A context in which ``torch.compile``d code runs as it was written.
+
+    torch._dynamo takes seconds to import; where nothing has imported it yet, the variable that it reads then is set
+    (_dynamo/config.py).
+    """
+    if "torch._dynamo" in sys.modules:
+        with torch.compiler.set_stance("force_eager"):
+            yield
+        return
+    before = os.environ.get("TORCH_COMPILE_DISABLE")
+    os.environ["TORCH_COMPILE_DISABLE"] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop("TORCH_COMPILE_DISABLE")
+        if before is not None:
+            os.environ["TORCH_COMPILE_DISABLE"] = before
+        config = sys.modules.get("torch._dynamo.config")
+        if config is not None:
+            config.disable = before == "1"  # type: ignore[attr-defined]
+
+
 def without_modes() -> Any:
     """A context in which no dispatch mode sees what is computed (utils/_python_dispatch.py)."""
     return _disable_current_modes()
+
+
+# ---- contracts --------------------------------------------------------------------------------------------------------
+
+
+def has_values(tensor: torch.Tensor) -> bool:
+    """Whether a tensor can be read: no meta tensor, and no subclass that takes operators over (fake, distributed, …)."""
+    plain = type(tensor).__torch_dispatch__ is torch.Tensor.__torch_dispatch__  # type: ignore[comparison-overlap]
+    return plain and tensor.device.type != "meta"
