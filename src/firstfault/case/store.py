@@ -8,7 +8,6 @@ beside the target and are renamed, so a run killed at any moment leaves a usable
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,7 +44,7 @@ def make_folder(folder: Path) -> None:
 
 def new_id() -> str:
     """A new case id: the time, then four random digits, so that ids sort by time and rarely share a part."""
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
 
 
 def write_atomically(path: Path, data: bytes) -> None:

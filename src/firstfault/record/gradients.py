@@ -6,11 +6,14 @@ source: a frame inside ``with torch.no_grad():`` stands on a line of that block.
 
 from __future__ import annotations
 
-import ast
 import functools
 import linecache
 import types
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ast
 
 _OFF = frozenset({"no_grad", "inference_mode"})
 
@@ -33,6 +36,8 @@ def gradients_off(entries: Sequence[types.TracebackType]) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _blocks(filename: str) -> tuple[tuple[int, int, str], ...]:
+    import ast
+
     source = "".join(linecache.getlines(filename))
     try:
         tree = ast.parse(source)
@@ -49,6 +54,8 @@ def _blocks(filename: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def _state(expression: ast.expr) -> str | None:
+    import ast
+
     if not isinstance(expression, ast.Call):
         return None
     name = ast.unparse(expression.func).rsplit(".", 1)[-1]

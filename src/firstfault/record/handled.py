@@ -7,16 +7,17 @@ file on disk, the line numbers and what the code does stay the same.
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import importlib.abc
 import importlib.machinery
 import sys
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from firstfault.record.frames import owner_of
+
+if TYPE_CHECKING:
+    import ast
 
 Handler = Callable[[BaseException], None]
 
@@ -88,6 +89,8 @@ def compile_user_code(source: bytes | str, filename: str) -> types.CodeType:
     """
     if BY_MONITORING or b"except" not in (source if isinstance(source, bytes) else source.encode()):
         return compile(source, filename, "exec", dont_inherit=True)
+    import ast  # only scripts with an except block need it
+
     tree = ast.parse(source, filename)
     for node in ast.walk(tree):
         if isinstance(node, ast.ExceptHandler) and node.body:
@@ -96,13 +99,15 @@ def compile_user_code(source: bytes | str, filename: str) -> types.CodeType:
 
 
 def _call_at(place: ast.stmt) -> ast.stmt:
+    import ast
+
     call = ast.Expr(ast.Call(ast.Name(_HOOK, ast.Load()), [], []))
     for node in ast.walk(call):
         ast.copy_location(node, place)
     return call
 
 
-class _UserModules(importlib.abc.MetaPathFinder):
+class _UserModules:
     """Finds the user's own modules like Python does, and has them compiled by :func:`compile_user_code`."""
 
     def find_spec(

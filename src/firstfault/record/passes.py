@@ -6,7 +6,6 @@ sent and taken off when the batch comes out.
 
 from __future__ import annotations
 
-import inspect
 import sys
 import types
 import weakref
@@ -18,6 +17,7 @@ from firstfault.record.cadence import Cadence
 from firstfault.record.frames import owner_of
 from firstfault.record.rng import Sampler
 
+_GENERATOR = 0x20  # inspect.CO_GENERATOR, without the cost of importing inspect
 NOTHING: Any = object()  # no batch has been handed out (a batch itself may be None)
 
 
@@ -90,7 +90,7 @@ class Pass:
         while frame is not None and len(places) < 2:
             if owner_of(frame.f_code.co_filename) == "user":
                 places.append((frame.f_code, frame.f_lineno))
-                if not frame.f_code.co_flags & inspect.CO_GENERATOR:
+                if not frame.f_code.co_flags & _GENERATOR:
                     break
             frame = frame.f_back
         self.left_at = tuple(places)

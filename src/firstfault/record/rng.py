@@ -6,7 +6,6 @@ generator objects that the data set holds. Accelerators' generators are taken se
 
 from __future__ import annotations
 
-import ctypes
 import random
 import struct
 import sys
@@ -43,7 +42,7 @@ class Sampler:
     always used.)
     """
 
-    __slots__ = ("_numpy", "_numpy_full", "_numpy_raw", "_torch", "raw")
+    __slots__ = ("_numpy", "_numpy_full", "_numpy_raw", "_read", "_torch", "raw")
 
     def __init__(self) -> None:
         self._torch: Any = None
@@ -68,10 +67,13 @@ class Sampler:
 
     def _numpy_state(self) -> Any:
         if self._numpy is None:
+            import ctypes
+
+            self._read = ctypes.string_at
             self._numpy = _numpy_memory()
         generator, address = self._numpy
         if address:
-            raw = ctypes.string_at(address, _NUMPY_BYTES)
+            raw = self._read(address, _NUMPY_BYTES)
             if raw == self._numpy_raw and not self._numpy_full["has_gauss"]:
                 return self._numpy_full
             self._numpy_raw = raw

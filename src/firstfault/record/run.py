@@ -6,7 +6,6 @@ import contextlib
 import functools
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,12 +16,11 @@ import msgspec
 
 from firstfault.case import store
 from firstfault.errors import UsageError
-from firstfault.record import writing
 from firstfault.record.failure import earlier, first_of
 from firstfault.record.frames import without_own_frames
 from firstfault.record.handled import watch
 from firstfault.record.launch import Target, check, execute
-from firstfault.record.session import First, Session
+from firstfault.record.session import First, Session, discard
 from firstfault.record.swallowed import Suspicion
 from firstfault.record.torch_hook import when_torch_is_imported
 
@@ -43,7 +41,7 @@ def run(target: Target, cases: Path, report: Report, launcher: tuple[str, ...] =
         execute(target)
     except UsageError:
         stop()
-        writing.discard(session)
+        discard(session)
         raise
     except BaseException as error:
         case = _after(session, suspicion, error, target, cases, launcher)
@@ -96,10 +94,8 @@ def _off_in_child(session: Session) -> None:
 
 def _run_folder(cases: Path, target: Target) -> Path | None:
     """The folder of this run; in the temporary folder, said so, when the cases' own can't be written."""
-    for parent in (
-        cases,
-        Path(tempfile.gettempdir()) / f"firstfault-{os.getuid() if hasattr(os, 'getuid') else 0}",
-    ):
+    for candidate in (cases, None):
+        parent = candidate or _temporary_folder()
         folder = parent / f"{store.RUNNING}{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         try:
             store.make_folder(parent)
@@ -116,9 +112,15 @@ def _run_folder(cases: Path, target: Target) -> Path | None:
             reason = error.strerror or str(error)
             _say(
                 f"firstfault: {parent} can't be written ({reason}); "
-                + ("trying the temporary folder" if parent is cases else "no case will be kept")
+                + ("trying the temporary folder" if candidate is not None else "no case will be kept")
             )
     return None
+
+
+def _temporary_folder() -> Path:
+    import tempfile
+
+    return Path(tempfile.gettempdir()) / f"firstfault-{os.getuid() if hasattr(os, 'getuid') else 0}"
 
 
 def _mark_deliberate_exits(session: Session) -> Callable[[], None]:
@@ -128,7 +130,7 @@ def _mark_deliberate_exits(session: Session) -> Callable[[], None]:
     def _exit(status: int) -> Any:
         if session.on:
             with contextlib.suppress(Exception):
-                writing.discard(session)
+                discard(session)
         exit_(status)
 
     os._exit = _exit  # type: ignore[assignment]
@@ -181,10 +183,12 @@ def _after(
         else:
             first = first_failure(session, suspicion, error)
         if first is not None and session.folder is not None:
+            from firstfault.record import writing
+
             case = writing.write_case(session, first, target, session.folder.parent, launcher)
     if case is None:
         with contextlib.suppress(Exception):
-            writing.discard(session)
+            discard(session)
     return case
 
 

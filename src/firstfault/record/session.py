@@ -302,6 +302,19 @@ class Session:
             self._journal = None
 
 
+def discard(session: Session) -> None:
+    """Remove the run's folder, and the folder of cases when it holds nothing else."""
+    if session.folder is None:
+        return
+    import shutil
+
+    parent = session.folder.parent
+    shutil.rmtree(session.folder, ignore_errors=True)
+    remaining = {each.name for each in parent.iterdir()} if parent.is_dir() else {""}
+    if remaining <= {".gitignore"}:
+        shutil.rmtree(parent, ignore_errors=True)
+
+
 _ENCODE = msgspec.json.Encoder(enc_hook=failure_.plain).encode
 
 

@@ -7,7 +7,6 @@ raised it, or every other batch had its step.
 
 from __future__ import annotations
 
-from firstfault.record import writing
 from firstfault.record.failure import earlier, from_torch
 from firstfault.record.passes import Pass
 from firstfault.record.session import First, Session
@@ -35,6 +34,8 @@ class Suspicion:
             return
         self.captures += 1
         with session.guarded("a handled exception could not be recorded"):
+            from firstfault.record import writing
+
             candidate = session.failure_from(error, swallowed=True)
             writing.keep_batch(session, candidate)
             candidate.progress = writing.progress(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
@@ -20,7 +19,7 @@ def when_torch_is_imported(act: Callable[[], None]) -> None:
     sys.meta_path.insert(0, _TorchFinder(act))
 
 
-class _TorchFinder(importlib.abc.MetaPathFinder):
+class _TorchFinder:
     def __init__(self, act: Callable[[], None]) -> None:
         self.act = act
 
@@ -33,11 +32,11 @@ class _TorchFinder(importlib.abc.MetaPathFinder):
             sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = _TorchLoader(spec.loader, self.act)
+            spec.loader = _TorchLoader(spec.loader, self.act)  # type: ignore[assignment]
         return spec
 
 
-class _TorchLoader(importlib.abc.Loader):
+class _TorchLoader:
     """torch's own loader, followed by one call."""
 
     def __init__(self, loader: Any, act: Callable[[], None]) -> None:

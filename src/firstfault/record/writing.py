@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -63,17 +62,6 @@ def _tidy(run: Path) -> None:
         path.unlink(missing_ok=True)
     for journal in run.glob("journal*.jsonl"):
         journal.rename(run / "private" / journal.name)
-
-
-def discard(session: Session) -> None:
-    """Remove the run's folder, and the folder of cases when it holds nothing else."""
-    if session.folder is None:
-        return
-    parent = session.folder.parent
-    shutil.rmtree(session.folder, ignore_errors=True)
-    remaining = {each.name for each in parent.iterdir()} if parent.is_dir() else {""}
-    if remaining <= {".gitignore"}:
-        shutil.rmtree(parent, ignore_errors=True)
 
 
 def keep_batch(session: Session, first: First) -> None:
