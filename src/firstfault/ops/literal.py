@@ -76,14 +76,11 @@ def tensor_literal(tensor: torch.Tensor) -> str:
     ):
         raise NoLiteral(f"a tensor of layout {tensor.layout} can't be written as source")
     dense = tensor.detach()
-    text = _strided(dense) if not dense.is_contiguous() and dense.numel() > 1 else _contiguous(dense)
-    if tensor.requires_grad:
-        text += (
-            ".requires_grad_()" if not text.endswith(")") or "as_strided" in text or ".expand" in text else ""
-        )
-        if not text.endswith(".requires_grad_()"):
-            text = f"{text[:-1]}, requires_grad=True)"
-    return text
+    strided = not dense.is_contiguous() and dense.numel() > 1
+    text = _strided(dense) if strided else _contiguous(dense)
+    if not tensor.requires_grad:
+        return text
+    return f"{text}.requires_grad_()" if strided else f"{text[:-1]}, requires_grad=True)"
 
 
 def _strided(tensor: torch.Tensor) -> str:
