@@ -104,6 +104,7 @@ class Locate(Finding, frozen=True, kw_only=True):
 
     ``forward`` is the line of the forward operator, for a failure in backward. ``made_at`` is where a tensor that doesn't
     fit (another device or dtype) was made, ``changed_at`` where a tensor that backward needs was changed or freed.
+    ``certain`` is False when a device reported late and nothing tells whether this operator is the one that failed.
     """
 
     operator: str | None = None
@@ -116,6 +117,7 @@ class Locate(Finding, frozen=True, kw_only=True):
     made_at: Frame | None = None
     changed_at: Frame | None = None
     method: str = ""
+    certain: bool = True
 
 
 class Explain(Finding, frozen=True, kw_only=True):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +38,13 @@ MAX_VALUE = 120  # characters of a plain argument
 MAX_TENSORS = 16  # of a list argument that are described
 # Operators that only report what an earlier one found out.
 _REPORTERS = frozenset({"aten._linalg_check_errors", "aten._assert_async", "aten._assert_scalar"})
+# Variables that make launches wait, so that an error comes from the operator that raised it.
+_BLOCKING = {
+    "CUDA_LAUNCH_BLOCKING": "1",
+    "AMD_SERIALIZE_KERNEL": "3",
+    "HIP_LAUNCH_BLOCKING": "1",
+    "SIM_LAUNCH_BLOCKING": "1",
+}
 _LATE = re.compile(
     r"device-side assert|CUDA error|HIP error|CUDNN_STATUS|CUBLAS_STATUS|illegal memory access|unspecified launch failure"
 )
@@ -73,23 +79,10 @@ def light_instrument(folder: Path, plan: Any) -> Iterator[None]:
 def _locating(finder: Finder) -> Iterator[None]:
     stop = events.listen(finder)
     try:
-        with _eager(), finder.trace:
+        with finder.trace:
             yield
     finally:
         stop()
-
-
-@contextlib.contextmanager
-def _eager() -> Iterator[None]:
-    """Run ``torch.compile``d code as it was written: a compiled region has neither lines nor operators of its own."""
-    if "torch._dynamo" in sys.modules:
-        with torch.compiler.set_stance("force_eager"):
-            yield
-    else:
-        os.environ["TORCH_COMPILE_DISABLE"] = (
-            "1"  # read when torch._dynamo is imported (torch/_dynamo/config.py)
-        )
-        yield
 
 
 class Finder:
@@ -98,6 +91,7 @@ class Finder:
     def __init__(self, folder: Path, *, synchronize: bool = False, keep: bool = True) -> None:
         self.folder = folder
         self.samples = Samples()
+        self.waits = synchronize or any(os.environ.get(name) == value for name, value in _BLOCKING.items())
         self.method = (
             "operator trace"
             + (", synchronised" if synchronize else "")
@@ -138,7 +132,8 @@ class Finder:
         raised = self.trace.raised
         record = raised[0] if raised is not None and raised[1] is error else None
         early = next((found for each, found in self.violated if each is record), None)
-        if early is None and self.violated and _reports_late(error, record):
+        late = early is None and _reports_late(error)
+        if late and self.violated:
             early = self.violated[0][1]
         if early is not None:
             finding = early
@@ -155,6 +150,7 @@ class Finder:
             module=module or finding.module,
             trail=tuple(self._operation(each) for each in list(self.trace.records)[-TRAIL:]),
             method=self.method,
+            certain=early is not None or not late or (self.waits and record is not None),
         )
 
     def _of_operator(
@@ -306,7 +302,7 @@ def _on_device(record: Record) -> bool:
     )
 
 
-def _reports_late(error: BaseException, record: Record | None) -> bool:
+def _reports_late(error: BaseException) -> bool:
     """Whether an error may stem from an earlier operator than the one that raised it."""
     late_type = getattr(torch, "AcceleratorError", None)  # torch 2.8 and newer
     return (late_type is not None and isinstance(error, late_type)) or bool(_LATE.search(str(error)))

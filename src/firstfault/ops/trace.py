@@ -99,11 +99,17 @@ class Trace(TorchDispatchMode):
             raised by the operator.
         keep: False keeps no tensors, for failures that more memory would change.
 
+    While it is entered, ``torch.compile``d code runs as it was written: a compiled region has no lines of its own.
     ``raised`` is the last operator that raised, with its exception; ``count`` the number of operators so far, which
     numbers the records from 1.
     """
 
     supports_higher_order_operators = True  # else torch refuses to run them under a mode
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled while a trace runs, so its handler needs no guard (which would import torch._dynamo)."""
+        return False
 
     def __init__(
         self,
@@ -128,6 +134,16 @@ class Trace(TorchDispatchMode):
         self._thread = threading.get_ident()
         self._task: tuple[int, Place | None] = (-1, None)
 
+    def __enter__(self) -> Trace:
+        self._eager = compat.eagerly()
+        self._eager.__enter__()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._eager.__exit__(*error)
+
     def restart(self) -> None:
         """Forget the operators so far: a new batch begins. The lines of forward operators stay."""
         self.records.clear()
@@ -140,7 +156,7 @@ class Trace(TorchDispatchMode):
         self.count += 1
         record = Record(self.count, func, facts, args, kwargs)
         node = compat.current_autograd_node()
-        record.place, record.module = self._surroundings(sys._getframe(1), node)
+        record.place, record.module = self._surroundings(sys._getframe().f_back, node)
         if node is not None:
             self._in_backward(record, node)
         newest = compat.next_sequence_number() - 1
