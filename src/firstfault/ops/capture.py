@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import linecache
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -76,12 +77,13 @@ def _capturing(folder: Path, *, finite: bool) -> Iterator[None]:
 class Call:
     """One call of torch's public interface, with its arguments and result alive."""
 
-    __slots__ = ("args", "error", "function", "kwargs", "result")
+    __slots__ = ("anomaly", "args", "error", "function", "kwargs", "result")
 
     def __init__(self, function: Any, args: Any, kwargs: Any) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
         self.result: Any = None
         self.error: BaseException | None = None
+        self.anomaly = torch.is_anomaly_enabled()
 
 
 class Calls(TorchFunctionMode):
@@ -90,14 +92,13 @@ class Calls(TorchFunctionMode):
     def __init__(self, finite: bool) -> None:
         super().__init__()
         self.finite = finite
-        self.made: list[Call] = []
+        self.made: deque[Call] = deque(maxlen=MAX_CALLS)
         self.first_nonfinite: tuple[Call, Any, Any] | None = None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         call = Call(func, args, kwargs)
-        if len(self.made) < MAX_CALLS:
-            self.made.append(call)
+        self.made.append(call)
         watched = self.finite and self.first_nonfinite is None and not _reads_property(func)
         before = _snapshot((args, kwargs)) if watched else None
         try:
@@ -253,7 +254,7 @@ class Capture:
 
     def _public_call(self, error: BaseException) -> tuple[Form, dict[str, Any]] | None:
         call = next((each for each in reversed(self.calls.made) if each.error is error), None)
-        if call is None or getattr(call.function, "__name__", "") == "backward":
+        if call is None or _is_backward(call):
             return None
         return self._single("call", call.function, call.args, call.kwargs)
 
@@ -296,12 +297,12 @@ class Capture:
 
     def _backward(self, error: BaseException) -> tuple[Form, dict[str, Any]] | None:
         """The public calls of the batch up to a failing backward."""
-        calls = self.calls.made
+        calls = list(self.calls.made)
         last = next((n for n in range(len(calls) - 1, -1, -1) if calls[n].error is error), None)
-        if last is None or getattr(calls[last].function, "__name__", "") != "backward":
+        if last is None or not _is_backward(calls[last]):
             return None
         written = _Writer()
-        lines = []
+        lines = [("torch.autograd.set_detect_anomaly(True)", ())] if calls[last].anomaly else []
         for call in _needed(calls[: last + 1]):
             line = written.step(call)
             if line is None:
@@ -364,6 +365,10 @@ def _needed(calls: list[Call]) -> list[Call]:
             continue
         made = tensors_in(call.result)
         inputs = [*tensors_in(list(call.args)), *tensors_in(list(call.kwargs.values()))]
+        if _is_backward(call):  # it frees, or has freed, what a later backward needs
+            needed.append(call)
+            wanted.update(id(tensor) for tensor in tensors_in(list(call.args)))
+            continue
         in_place = getattr(call.function, "__name__", "").rstrip("_") + "_" == getattr(
             call.function, "__name__", ""
         ) and bool(inputs)
@@ -373,6 +378,10 @@ def _needed(calls: list[Call]) -> list[Call]:
             wanted.update(id(tensor) for tensor in inputs)
             storages.update(_storage(tensor) for tensor in (*inputs, *made))
     return needed[::-1]
+
+
+def _is_backward(call: Call) -> bool:
+    return getattr(call.function, "__name__", "") == "backward"
 
 
 def _storage(tensor: torch.Tensor) -> int:

@@ -16,13 +16,14 @@ import msgspec
 from firstfault.case.findings import Locate, Shrink
 from firstfault.case.schema import Case
 from firstfault.case.store import CaseFolder, write_atomically
+from firstfault.faults.classify import classify_case
 from firstfault.report.repro import repro_text
 from firstfault.steps.program import Smallest, smallest_program
 from firstfault.steps.replay import Reproduction, is_same, reproduction
 from firstfault.steps.samples import SampleSet, needed_samples
 from firstfault.trial.engine import Engine
 from firstfault.trial.plan import ScriptPlan, SourcePlan
-from firstfault.trial.signature import nonfinite_kind, signature
+from firstfault.trial.signature import signature
 
 CAPTURE = "firstfault.ops.capture:capture_instrument"
 CAPTURE_NONFINITE = "firstfault.ops.capture:capture_nonfinite_instrument"
@@ -85,10 +86,8 @@ def _program(
 ) -> Smallest | None:
     """Capture over the smallest batch; over the whole one when that doesn't fail under the instrument."""
     expected = signature(case.failure)
-    nonfinite = (
-        bool(nonfinite_kind(case.failure.exception.message)) if case.failure.exception is not None else False
-    )
-    instrument = CAPTURE_NONFINITE if nonfinite or case.failure.kind == "nonfinite" else CAPTURE
+    nonfinite = classify_case(case).fault == "nonfinite"
+    instrument = CAPTURE_NONFINITE if nonfinite else CAPTURE
     plans: list[ScriptPlan] = [plan for plan in (samples.plan, found.plan) if plan is not None]
     for plan in dict.fromkeys(msgspec.json.encode(each) for each in plans):
         decoded = msgspec.json.decode(plan, type=ScriptPlan)
