@@ -50,6 +50,13 @@ def fenced(raw: str, language: str = "") -> str:
     return f"{fence}{language}\n{inside}\n{fence}"
 
 
+def coded(raw: str) -> str:
+    """A code span, its ends longer than any run of backticks inside."""
+    inside = clean(raw)
+    end = "`" * (1 + max((len(run) for run in re.findall(r"`+", inside)), default=0))
+    return f"{end}{inside}{end}" if len(end) == 1 else f"{end} {inside} {end}"
+
+
 def _section(section: Section) -> list[str]:
     kind = "" if section.name == "known" else f"*{section.kind}* · "
     lead = f"{kind}{text(section.lead)}" if section.lead else kind.removesuffix(" · ")
@@ -74,7 +81,7 @@ def _block(block: Block) -> str:
         code = fenced(block.text, block.language)
         if block.folded:
             return f"<details><summary>{block.folded}</summary>\n\n{code}\n\n</details>"
-        return f"`{block.name}`:\n\n{code}" if block.name else code
+        return f"{coded(block.name)}:\n\n{code}" if block.name else code
     if isinstance(block, Note):
         return text(block.text)
     return f"*{text(block.said)}*"

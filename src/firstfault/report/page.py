@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from functools import cache
 from importlib import resources
 
 import jinja2
@@ -34,6 +35,26 @@ def page(view: CaseView) -> str:
 
 def render(whole: Document) -> str:
     """A report set as a page."""
+    style, script = _packaged("page.css"), _packaged("copy.js")
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            whole=whole,
+            kind_and_message=_parted(whole.title),
+            kind_of=lambda block: type(block).__struct_config__.tag,
+            plots=plots,
+            coded=coded,
+            style=Markup(style),
+            script=Markup(script),
+            style_hash=_hash(style),
+            script_hash=_hash(script),
+        )
+    )
+
+
+@cache
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("firstfault.report", _TEMPLATES),
         autoescape=True,
@@ -42,18 +63,7 @@ def render(whole: Document) -> str:
         lstrip_blocks=True,
     )
     environment.filters["clean"] = clean
-    style, script = _packaged("page.css"), _packaged("copy.js")
-    return environment.get_template("page.html").render(
-        whole=whole,
-        kind_and_message=_parted(whole.title),
-        kind_of=lambda block: type(block).__struct_config__.tag,
-        plots=plots,
-        coded=coded,
-        style=Markup(style),
-        script=Markup(script),
-        style_hash=_hash(style),
-        script_hash=_hash(script),
-    )
+    return environment
 
 
 def coded(block: Code) -> Markup:

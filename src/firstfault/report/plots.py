@@ -51,16 +51,12 @@ def _tick(at: float, top: float, said: str, mark: str) -> Markup:
 
 
 def domain(block: DomainBlock) -> Markup:
-    """A column a value, those that are not allowed hatched and named; without counts, a row of places."""
+    """A column a value, those that are not allowed hatched (the page defines how) and named; without counts, places."""
     counted = any(count for _, count, good in block.bars if good)
     highest = max((count for _, count, _ in block.bars), default=0) or 1
     height = 120 if counted else 34
     step = 100 / max(len(block.bars), 1)
-    parts = [
-        Markup(
-            '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="6" height="6" class="hatch-ground"/><rect width="2.5" height="6" class="hatch-line"/></pattern></defs>'
-        )
-    ]
+    parts = []
     for number, (label, count, good) in enumerate(block.bars):
         tall = max(height * count / highest, 3 if count else 0) if counted else height
         top = 22 + height - tall

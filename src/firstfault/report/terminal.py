@@ -57,8 +57,8 @@ def show(view: CaseView, out: Console | None = None) -> None:
     """A whole case: what is known, then each finding so far."""
     out = out or console()
     whole = document(view)
-    out.print(Text(clean(whole.title), style="bold red"))
-    out.print(Text(clean(whole.subtitle), style="dim"))
+    _print(out, Text(clean(whole.title), style="bold red"))
+    _print(out, Text(clean(whole.subtitle), style="dim"))
     for section in whole.sections:
         if section.name in view.findings or section.name in _ALWAYS:
             _print(out, _section(section))
@@ -113,7 +113,7 @@ def _block(block: Block) -> RenderableType | None:
             None
             if block.folded
             else Group(
-                Text(f"{block.name}:" if block.name else "", style="dim"),
+                Text(f"{clean(block.name)}:" if block.name else "", style="dim"),
                 Text(clean(block.text.rstrip(), lines=True)),
             )
         )
