@@ -302,7 +302,9 @@ class Capture:
         if last is None or not _is_backward(calls[last]):
             return None
         written = _Writer()
-        lines = [("torch.autograd.set_detect_anomaly(True)", ())] if calls[last].anomaly else []
+        lines: list[tuple[str, tuple[str, ...]]] = []
+        if calls[last].anomaly:
+            lines.append(("torch.autograd.set_detect_anomaly(True)", ()))
         for call in _needed(calls[: last + 1]):
             line = written.step(call)
             if line is None:

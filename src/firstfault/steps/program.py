@@ -248,6 +248,7 @@ def _reduced(program: Program, judge: Judge) -> Program:
         before = program.size()
         for reduce in (
             _fewer_lines,
+            _bypassed_lines,
             _plain_floats,
             _smaller_dimensions,
             _smaller_integers,
@@ -283,6 +284,26 @@ def _fewer_lines(program: Program, judge: Judge) -> Program:
     if len(numbers) == 1 and first([[]]) == 0:
         numbers = []
     return kept([*numbers, last]) or program
+
+
+def _bypassed_lines(program: Program, judge: Judge) -> Program:
+    """Let one of a line's tensors stand for its result, last line first: what an operator did in between may not matter."""
+    for number in range(len(program.lines) - 2, -1, -1):
+        built = (_bypassed(program, number, name) for name in program.lines[number].uses)
+        candidates = [each for each in built if each is not None]
+        found = judge.first(candidates) if candidates and judge.left() else None
+        program = program if found is None else candidates[found]
+    return program
+
+
+def _bypassed(program: Program, number: int, stand_in: str) -> Program | None:
+    line = program.lines[number]
+    tensors = {name for each in program.lines[:number] for name in each.makes} | set(program.tensors())
+    if len(line.makes) != 1 or stand_in not in tensors or line.makes[0] == stand_in:
+        return None
+    old, new = f"@{{{line.makes[0]}}}", f"@{{{stand_in}}}"
+    rest = [replace(each, template=each.template.replace(old, new)) for each in program.lines[number + 1 :]]
+    return replace(program, lines=(*program.lines[:number], *rest)).without_unused()
 
 
 def _plain_floats(program: Program, judge: Judge) -> Program:
