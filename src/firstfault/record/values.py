@@ -42,6 +42,9 @@ _SPECIAL = (
     "nested",
 )
 
+# Classes of torch's own that batches are made of; they need no lookup.
+_OWN_CLASSES = {"torch.nn.utils.rnn:PackedSequence": torch.nn.utils.rnn.PackedSequence}
+
 Lookup = Callable[[str], Any]
 
 
@@ -116,12 +119,9 @@ def tensor_digest(tensor: torch.Tensor) -> str | None:
         f"{_name(tensor.dtype)}{tuple(tensor.shape) if not tensor.is_nested else ''}".encode()
     )
     for part in parts:
-        dense = part.detach().resolve_conj().resolve_neg().contiguous()
-        hashed.update(
-            dense.view(torch.uint8).numpy().data
-            if dense.ndim
-            else dense.reshape(1).view(torch.uint8).numpy().data
-        )
+        flat = part.detach().resolve_conj().resolve_neg().reshape(-1).contiguous()
+        if flat.numel():
+            hashed.update(flat.view(torch.uint8).numpy().data)
     return hashed.hexdigest()
 
 
@@ -401,7 +401,7 @@ def _tensor(view: View, spans: dict[str, torch.Tensor]) -> torch.Tensor:
     if 0 not in view.shape and end * dtype.itemsize > span.numel():
         raise ValueError("a view reaches beyond its storage")
     if 0 in view.shape:
-        built = torch.empty(view.shape, dtype=dtype)
+        built = torch.empty_strided(view.shape, view.stride, dtype=dtype)
     else:
         built = torch.empty(0, dtype=dtype).set_(span.untyped_storage(), view.offset, view.shape, view.stride)  # type: ignore[call-overload]
     built = torch._neg_view(built) if view.neg else built
@@ -452,7 +452,10 @@ def _special(parts: list[torch.Tensor], node: dict[str, Any]) -> torch.Tensor:
 
 
 def _build_container(node: dict[str, Any], build: Callable[[Any], Any], lookup: Lookup | None) -> Any:
-    kind = lookup(node["class"]) if lookup is not None and "class" in node else None
+    name = node.get("class")
+    kind = (
+        _OWN_CLASSES.get(name) if lookup is None or name in _OWN_CLASSES else lookup(name) if name else None
+    )
     if "dict" in node:
         items = {_built_key(key): build(item) for key, item in node["dict"]}
         return _made(kind, items) if kind is not None else items
