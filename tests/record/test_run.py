@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -267,3 +268,68 @@ def test_nothing_but_the_recorder_is_imported_for_a_run(workplace: Any) -> None:
         "import sys; print(sorted({m.split('.')[0] for m in sys.modules} & {'torch', 'rich', 'jinja2', 'numpy', 'safetensors'}))",
     )
     assert workplace.firstfault("run", "script.py").stdout == "[]\n"
+
+
+PRINTS_AN_ASSERTION = """
+    import os
+    line = b"/pytorch/aten/src/ATen/native/cuda/Loss.cu:245: nll_loss: block: [0,0,0], thread: [%d,0,0] Assertion `t >= 0 && t < n_classes` failed.\\n"
+    for thread in range(3):
+        os.write(2, line % thread)
+    raise RuntimeError("CUDA error: device-side assert triggered")
+"""
+
+
+def test_lines_that_a_device_prints_past_python_are_kept(workplace: Any) -> None:
+    """Through a pipe, the script's output arrives whole, and the case holds the first assertion with its count."""
+    workplace.write("train.py", PRINTS_AN_ASSERTION)
+    plain = workplace.python("train.py")
+    done = workplace.firstfault("run", "train.py", FIRSTFAULT_STDERR="copy")
+    assert done.stderr.startswith(plain.stderr)
+    (asserted,) = workplace.case()["failure"]["device_asserts"]
+    assert (asserted["condition"], asserted["thread"], asserted["count"]) == (
+        "t >= 0 && t < n_classes",
+        [0, 0, 0],
+        3,
+    )
+    shown = json.loads(workplace.firstfault("show", "--json").stdout)
+    assert shown["failure"]["fault"] == "index_out_of_domain"
+
+
+def test_standard_error_in_a_file_needs_no_copy(workplace: Any) -> None:
+    """What was in the file before the run is not the run's."""
+    workplace.write("train.py", PRINTS_AN_ASSERTION)
+    log = workplace.folder / "log"
+    log.write_text("a.cu:1: f: block: [0,0,0], thread: [0,0,0] Assertion `older` failed.\n")
+    with log.open("ab") as file:
+        command = [sys.executable, "-m", "firstfault", "run", "train.py"]
+        subprocess.run(command, cwd=workplace.folder, stderr=file, stdout=subprocess.DEVNULL, timeout=60)
+    (asserted,) = workplace.case()["failure"]["device_asserts"]
+    assert asserted["condition"] == "t >= 0 && t < n_classes"
+
+
+def test_a_terminal_stays_a_terminal(workplace: Any) -> None:
+    """Progress bars ask for it."""
+    import pty
+
+    workplace.write("script.py", "import sys; sys.stderr.write(f'{sys.stderr.isatty()}')")
+    seen = bytearray()
+
+    def read(descriptor: int) -> bytes:
+        data = os.read(descriptor, 1024)
+        seen.extend(data)
+        return data
+
+    environment = {"FIRSTFAULT_STDERR": "copy"}
+    old = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    try:
+        pty.spawn(
+            [sys.executable, "-m", "firstfault", "run", str(workplace.folder / "script.py")],
+            read,
+            lambda _: b"",
+        )
+    finally:
+        for name, value in old.items():
+            os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
+    assert b"True" in seen
+    assert b"no failure" in seen

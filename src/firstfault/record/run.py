@@ -16,6 +16,7 @@ import msgspec
 
 from firstfault.case import store
 from firstfault.errors import UsageError
+from firstfault.record import stderr
 from firstfault.record.failure import earlier, first_of
 from firstfault.record.frames import without_own_frames
 from firstfault.record.handled import watch
@@ -59,12 +60,13 @@ def run(target: Target, cases: Path, report: Report, launcher: tuple[str, ...] =
 def start(cases: Path, target: Target) -> tuple[Session, Suspicion, Callable[[], None]]:
     """Begin recording in this process; the returned function ends it and restores what was patched."""
     session = Session(_run_folder(cases, target))
+    session.read_stderr, end_stderr = stderr.watch(session.folder)
     suspicion = Suspicion(session)
     session.doubter = suspicion
     undo: list[Callable[[], None]] = [watch(suspicion.handled)]
     when_torch_is_imported(lambda: undo.extend(tap_torch(session)))
     os.register_at_fork(after_in_child=lambda: _off_in_child(session))
-    undo.append(_mark_deliberate_exits(session))
+    undo += [_mark_deliberate_exits(session), end_stderr]
 
     def stop() -> None:
         session.close()

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -82,6 +82,7 @@ class Session:
         self.folder = folder
         self.watcher = watcher
         self.doubter: Doubter | None = None
+        self.read_stderr: Callable[[], str] = lambda: ""
         self.started = time.time()
         self.loaders: weakref.WeakKeyDictionary[Any, LoaderState] = weakref.WeakKeyDictionary()
         self.loader_states: list[LoaderState] = []

@@ -452,10 +452,10 @@ def _special(parts: list[torch.Tensor], node: dict[str, Any]) -> torch.Tensor:
 
 
 def _build_container(node: dict[str, Any], build: Callable[[Any], Any], lookup: Lookup | None) -> Any:
-    name = node.get("class")
-    kind = (
-        _OWN_CLASSES.get(name) if lookup is None or name in _OWN_CLASSES else lookup(name) if name else None
-    )
+    name = str(node.get("class", ""))
+    kind = _OWN_CLASSES.get(name)
+    if kind is None and lookup is not None and name:
+        kind = lookup(name)
     if "dict" in node:
         items = {_built_key(key): build(item) for key, item in node["dict"]}
         return _made(kind, items) if kind is not None else items

@@ -14,6 +14,7 @@ import msgspec
 
 import firstfault
 from firstfault.case import source, store
+from firstfault.case.device_asserts import parse_device_asserts
 from firstfault.case.schema import Batch, Case, Failure, Memory, Progress, Rank, Source
 from firstfault.record import rng
 from firstfault.record.environment import environment
@@ -24,6 +25,7 @@ from firstfault.record.passes import NOTHING, Pass
 from firstfault.record.session import First, Session, resident_bytes
 
 MAX_BATCH_BYTES = 256 * 2**20  # of the kept batch; larger ones are known by ids, shapes and digest alone
+_STDERR_TAIL = 8_000  # characters of standard error
 _MAX_LOADERS = 64  # a loop that makes a loader anew each epoch has many alike
 _MAX_UNSTEPPED = 50
 
@@ -58,7 +60,7 @@ def write_case(
 
 def _tidy(run: Path) -> None:
     """Delete what only the running process needed; the journal of batches stays, as private as the batch."""
-    for path in [*run.glob("worker-*"), run / "run.json"]:
+    for path in [*run.glob("worker-*"), run / "run.json", run / "stderr"]:
         path.unlink(missing_ok=True)
     for journal in run.glob("journal*.jsonl"):
         journal.rename(run / "private" / journal.name)
@@ -116,7 +118,13 @@ def progress(session: Session, failure: Failure, current: Pass | None, steps: tu
 
 
 def _facts(session: Session, first: First, target: Target, launcher: tuple[str, ...]) -> Case:
-    failure = msgspec.structs.replace(first.failure, consequences=tuple(session.consequences))
+    printed = session.read_stderr()
+    failure = msgspec.structs.replace(
+        first.failure,
+        consequences=tuple(session.consequences),
+        device_asserts=parse_device_asserts(printed),
+        stderr_tail=printed[-_STDERR_TAIL:] or None,
+    )
     return Case(
         firstfault=firstfault.__version__,
         id=store.new_id(),
