@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from firstfault.case.schema import SourceFile
+from firstfault.case.schema import Source, SourceFile
 
 MAX_FILE_BYTES = 2 * 2**20  # of one source file; larger ones are data in disguise
 MAX_TOTAL_BYTES = 10 * 2**20  # of all copies of one case
@@ -36,6 +36,18 @@ def _git(folder: str, *arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
+
+
+def changed_since(source: Source) -> bool:
+    """Whether one of the copied files is another one today, or gone."""
+    for file in source.files:
+        try:
+            data = Path(source.root, file.path).read_bytes()
+        except OSError:
+            return True
+        if hashlib.sha256(data).hexdigest() != file.digest:
+            return True
+    return False
 
 
 def root_of(files: Iterable[str]) -> str:

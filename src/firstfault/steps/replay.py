@@ -17,6 +17,7 @@ import msgspec
 
 from firstfault.case.findings import Replay
 from firstfault.case.schema import Case, Fact
+from firstfault.case.source import changed_since
 from firstfault.case.store import CaseFolder, write_atomically
 from firstfault.errors import UsageError
 from firstfault.trial.engine import Engine
@@ -148,14 +149,17 @@ def is_same(outcome: Outcome, expected: Signature, operator: str = "") -> bool:
 
 
 def _pointless(attempt: Attempt, case: Case, before: Outcome) -> bool:
-    """Whether an attempt can't tell more than one that ended before: the same batch went through, bit for bit."""
-    alone_passed = before.ended == "passed" and before.reached
-    identical = (
-        alone_passed and case.batch is not None and before.digest_fetched == case.batch.digest is not None
-    )
+    """Whether an attempt can't tell more than one that ended before.
+
+    When the batch went through, its kept values are worth a look only if it wasn't rebuilt, and the source is still the
+    recorded one: after a change of the source, a batch that goes through is an answer, whatever the old values do.
+    """
     if attempt.plan.others == "first" and attempt.plan.batch == "ids":
         return before.reached
-    return identical and attempt.plan.batch == "values"
+    if attempt.plan.batch == "values" and before.ended == "passed" and before.reached:
+        recorded = case.batch.digest if case.batch is not None else None
+        return before.digest_fetched == recorded or changed_since(case.source)
+    return False
 
 
 def _closer(one: Outcome | None, other: Outcome) -> Outcome:
