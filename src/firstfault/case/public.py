@@ -57,7 +57,9 @@ def _pairs_of_values(redactor: Redactor, value: Any) -> Any:
 def _variables(redactor: Redactor, value: Mapping[str, str]) -> dict[str, str]:
     """Names stay; values only where they are plain settings."""
     return {
-        redactor.text(name): each if _PLAIN_VALUE.fullmatch(each) else redactor.put("value", each)
+        redactor.text(name): redactor.text(each)
+        if _PLAIN_VALUE.fullmatch(each)
+        else redactor.put("value", each)
         for name, each in value.items()
     }
 
@@ -109,7 +111,7 @@ _ALLOWED: Mapping[type, tuple[str, ...]] = {
     f.Element: ("index", "leaf", "position", "within", "path", "changed_by"),
     f.Violation: ("contract", "argument", "allowed", "elements", "count", "note"),
     f.Operation: ("operator", "shapes", "line", "module"),
-    f.Locate: ("summary", "not_done", "seconds", "trials", "operator", "began", "module", "forward", "arguments", "violations", "trail", "made_at", "changed_at", "method"),
+    f.Locate: ("summary", "not_done", "seconds", "trials", "operator", "began", "module", "forward", "arguments", "violations", "trail", "made_at", "changed_at", "method", "certain"),
     f.Explain: ("summary", "not_done", "seconds", "trials", "fault", "family", "first_check", "avoid", "backend", "evidence", "also"),
     f.Difference: ("feature", "failing", "others", "score", "number", "numbers"),
     f.Branch: ("line", "code"),

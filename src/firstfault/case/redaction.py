@@ -122,11 +122,9 @@ _SYSTEM = re.compile(
     r"/usr/(?:lib|lib64|include)/|/usr/local/cuda[\w.-]*(?:/|$)|/proc/|/dev/(?:shm|null|nvidia\d*)(?:$|/)"
 )
 _PATH = re.compile(
-    r"(?<![\w.:/\\<>~-])(?:"
-    r"(?:~|<project>|/[^\s/:'\"<>|,;()\[\]{}`]+)(?:/[^\s/:'\"<>|,;()\[\]{}`]+)+/?"  # /a/b, ~/a, never /a alone
-    r"|[A-Za-z]:(?:\\{1,2}|/)(?:[^\s\\/:'\"<>|*?]+(?:\\{1,2}|/))*[^\s\\/:'\"<>|*?]*"  # C:\a\b
-    r"|\\\\[\w.$-]+(?:\\[^\s\\/:'\"<>|*?]+)+"  # \\host\share
-    r")"
+    r"(?:(?<![\w.~/\\>])(?:~|<project>|/[^\s/:'\"<>|,;()\[\]{}`]+)(?:/[^\s/:'\"<>|,;()\[\]{}`]+)+/?"  # /a/b, never /a alone
+    r"|(?<![A-Za-z0-9])[A-Za-z]:(?:\\{1,2}|/)(?:[^\s\\/:'\"<>|*?]+(?:\\{1,2}|/))*[^\s\\/:'\"<>|*?]*"  # C:\a\b
+    r"|(?<![\w\\])\\\\[\w.$-]+(?:\\[^\s\\/:'\"<>|*?]+)+)"  # \\host\share
 )
 _QUOTED_PATH = re.compile(
     r"""(['"])((?:~|<project>|/|[A-Za-z]:[\\/])[^'"\n]*[/\\][^'"\n]*)\1"""
@@ -155,9 +153,11 @@ _ADDRESS = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>`]+")
 _EMAIL = re.compile(
     r"[A-Za-z0-9._+-]+(?:@|%40|&#(?:64|x40);|\\u0040)[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}\b"
 )
-_IPV4 = re.compile(r"(?<![\w.=-])(?<!ersion )(?<!ersion: )(?:\d{1,3}\.){3}\d{1,3}(?![\w.-])")
-_IPV6 = re.compile(r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{3,39}(?![\w:])")
-_MAC = re.compile(r"(?<![\w:])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![\w:])")
+_IPV4 = re.compile(r"(?<![\w.])(?<!==)(?<!ersion )(?<!ersion: )(?:\d{1,3}\.){3}\d{1,3}(?!\.?\w)")
+_IPV6 = re.compile(
+    r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)(?:[0-9A-Fa-f:]{2,38}[0-9A-Fa-f]|[0-9A-Fa-f:]{1,37}::)(?!\w|:[\w:])"
+)
+_MAC = re.compile(r"(?<![\w:])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?!\w|:\w)")
 _HOME = re.compile(r"(?:/home/|/Users/|/export/home/|[A-Za-z]:\\{1,2}Users\\{1,2})([^\s/\\:'\"<>|,;()\[\]]+)")
 _HARMLESS_IPS = ("127.0.0.1", "0.0.0.0", "255.255.255.255")
 
@@ -296,11 +296,13 @@ class Redactor:
         return self.put("address", found[0])
 
     def _ip(self, raw: str) -> str:
+        """An address that is one; ``x[::2]`` and ``a::b`` are code."""
         try:
             ipaddress.ip_address(raw)
         except ValueError:
             return raw
-        return raw if raw in _HARMLESS_IPS or raw in ("::", "::1") else self.put("IP", raw)
+        code = ":" in raw and len(raw.split(":")[0]) < 3
+        return raw if code or raw in _HARMLESS_IPS else self.put("IP", raw)
 
 
 def _shared_part(path: str) -> str | None:

@@ -17,6 +17,7 @@ from firstfault.report.document import Dots, Line, Passes, Shares
 
 _ROW = 38  # pixels that a bar with its label takes
 _BAR = 12
+_LONGEST = 48  # characters of a label; a longer one is in the caption or the table
 
 
 def passes(block: Passes) -> Markup:
@@ -184,9 +185,9 @@ def _rect(left: float, top: float, width: float, height: float, kind: str) -> Ma
 
 
 def _text(at: float, y: float, said: str, kind: str, anchor: str = "start") -> Markup:
-    return Markup('<text x="{:.2f}%" y="{:.1f}" text-anchor="{}" class="{}">{}</text>').format(
-        at, y, anchor, kind, clean(said)
-    )
+    shown = clean(said) if len(said) <= _LONGEST else clean(said[: _LONGEST - 1]) + "…"
+    text = Markup('<text x="{:.2f}%" y="{:.1f}" text-anchor="{}" class="{}">{}</text>')
+    return text.format(at, y, anchor, kind, shown)
 
 
 def _short(value: float) -> str:

@@ -15,7 +15,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from firstfault.case.clean import clean
-from firstfault.case.findings import Finding
+from firstfault.case.findings import STEPS, Finding
 from firstfault.case.store import CaseFolder
 from firstfault.errors import UsageError
 from firstfault.report import words
@@ -199,7 +199,7 @@ def show_list(found: Sequence[dict[str, Any]], out: Console | None = None) -> No
     grid.add_column("done", overflow="fold")
     grid.add_column("failed", overflow="fold", ratio=1)
     for row in found:
-        done = f"{len(row['found'])} of 8" if row["created"] is not None else "-"
+        done = f"{len(row['found'])} of {len(STEPS)}" if row["created"] is not None else "-"
         grid.add_row(
             Text(clean(row["id"])),
             Text(clean(row["fault"] or "unreadable")),

@@ -24,17 +24,15 @@ def batch(view: CaseView) -> Section:
     blocks: list[Block] = []
     guilty = at_fault(view)
     if case.batch.indices:
-        said = (
-            "at fault: " + words.listed([each for each in case.batch.indices if str(each) in guilty])
-            if guilty
-            else "which of them is at fault is not known"
-        )
+        told = words.listed([each for each in case.batch.indices if str(each) in guilty])
+        said = f"at fault: {told}" if guilty else "which of them is at fault is not known"
+        cut = f" (the first {_MOST_CELLS} are drawn)" if len(case.batch.indices) > _MOST_CELLS else ""
         blocks.append(
             Strip(
                 cells=tuple(
                     (str(each), _mark(str(each), guilty)) for each in case.batch.indices[:_MOST_CELLS]
                 ),
-                said=f"{words.counted(len(case.batch.indices), 'sample')} in the order in which they were fetched; {said}.",
+                said=f"{words.counted(len(case.batch.indices), 'sample')} in the order in which they were fetched{cut}; {said}.",
             )
         )
     if case.batch.leaves:

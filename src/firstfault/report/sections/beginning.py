@@ -43,8 +43,15 @@ def beginning(found: Locate, view: CaseView | None = None) -> Section:
         blocks.append(_arguments(found))
     if found.trail:
         blocks.append(_trail(found))
+    if not found.certain:
+        late = "The device reported late, and nothing tells whether this operator is the one that failed."
+        blocks.insert(0, Note(text=late))
     return Section(
-        name="locate", title="Where it began", kind="fact", lead=found.summary, blocks=tuple(blocks)
+        name="locate",
+        title="Where it began",
+        kind="fact" if found.certain else "inference",
+        lead=found.summary,
+        blocks=tuple(blocks),
     )
 
 

@@ -67,6 +67,6 @@ def _fixed(view: CaseView) -> Glance:
     return Glance(
         label="The fix",
         value=found.verdict,
-        remark=f"{good} of {words.counted(len(found.checks), 'check')} hold",
-        mark="good" if found.fixed else "bad",
+        remark=f"{good} of {len(found.checks)} checks hold",
+        mark={True: "good", False: "bad", None: "soft"}[found.fixed],
     )

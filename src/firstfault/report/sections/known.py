@@ -78,6 +78,8 @@ def _replayed(found: Replay) -> Iterator[str]:
 
 
 def _located(found: Locate) -> Iterator[str]:
+    if not found.certain:
+        return
     if found.operator is not None:
         began = f" at {words.place(found.began)}" if found.began is not None else ""
         yield f"It began in {found.operator}{began}."
@@ -127,7 +129,7 @@ def _scanned(found: Scan) -> Iterator[str]:
 
 def _verified(found: Verify) -> Iterator[str]:
     good = sum(check.ok is True for check in found.checks)
-    yield f"The fix was checked: {found.verdict} ({good} of {words.counted(len(found.checks), 'check')} hold)."
+    yield f"The fix was checked: {found.verdict} ({good} of {len(found.checks)} checks hold)."
 
 
 _TOLD: Mapping[str, Callable[[Any], Iterator[str]]] = {
@@ -144,6 +146,14 @@ def _inferences(view: CaseView) -> Iterator[str]:
     yield f"The fault is {view.explain.summary}."
     for evidence in view.explain.evidence[:2]:
         yield f"Because: {evidence}"
+    locate = view.findings.get("locate")
+    if (
+        isinstance(locate, Locate)
+        and locate.not_done is None
+        and not locate.certain
+        and locate.operator is not None
+    ):
+        yield f"It probably began in {locate.operator}: the device reported late, so the operator may be another."
     contrast = view.findings.get("contrast")
     if isinstance(contrast, Contrast) and contrast.not_done is None:
         for difference in contrast.differences[:2]:
