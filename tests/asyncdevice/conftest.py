@@ -11,18 +11,14 @@ import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 import torch
 
-from firstfault.case.findings import Locate
 from firstfault.trial.engine import Engine
 from firstfault.trial.outcome import Outcome
 from firstfault.trial.plan import SourcePlan, Variant
 
 DEVICE_MODULE = Path(__file__).parent / "simulated_device.py"
-PLAIN = "firstfault.ops.locate:locate_instrument"
-SYNCHRONISED = "firstfault.ops.locate:synchronized_instrument"
 GUARD_SOURCE = Path(__file__).parent / "device_guard.cpp"
 _INSTALL = "import sys; sys.path.insert(0, {folder!r})\nimport simulated_device; simulated_device.install({guard!r})\n"
 _COMPILE_SECONDS = 120  # some 3 s of computing
@@ -114,16 +110,3 @@ def run(engine: Engine, device: str, library: str, guard: str | None) -> Run:
         return engine.run(SourcePlan(text=text, instruments=instruments, variant=variant))
 
     return run
-
-
-def seen(outcome: Outcome) -> str:
-    """The line at which a trial's failure was seen."""
-    assert outcome.failure is not None, outcome
-    assert outcome.failure.seen is not None
-    return outcome.failure.seen.code or ""
-
-
-def located(outcome: Outcome) -> Locate:
-    """What the instrument found in a trial."""
-    assert outcome.folder is not None, outcome
-    return msgspec.json.decode((Path(outcome.folder) / "locate.json").read_bytes(), type=Locate)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
-from conftest import PLAIN, SYNCHRONISED, Run, located, seen
+from async_programs import PLAIN, SYNCHRONISED, located, seen
+
+from firstfault.trial.outcome import Outcome
+
+Run = Callable[..., Outcome]
 
 TRAINING = """
     torch.manual_seed(0)

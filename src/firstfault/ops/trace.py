@@ -130,6 +130,7 @@ class Trace(TorchDispatchMode):
         self._forward: dict[int, Step] = {}
         self._ran_backward: dict[int, tuple[int, Place | None]] = {}
         self._chains: dict[int, tuple[Any, ...]] = {}
+        self._names: dict[int, str] = {}
         self._newest = compat.next_sequence_number() - 1
         self._thread = threading.get_ident()
         self._task: tuple[int, Place | None] = (-1, None)
@@ -240,9 +241,11 @@ class Trace(TorchDispatchMode):
         """``'path (Class)'`` of a module within the outermost one, as :func:`modules_in_progress` names it."""
         if module is None:
             return None
-        outermost = self._chains.get(id(module), (module,))[0]
-        path = next((name for name, each in outermost.named_modules() if each is module), "")
-        return f"{path or 'model'} ({type(module).__name__})"
+        if id(module) not in self._names:
+            outermost = self._chains.get(id(module), (module,))[0]
+            path = next((name for name, each in outermost.named_modules() if each is module), "")
+            self._names[id(module)] = f"{path or 'model'} ({type(module).__name__})"
+        return self._names[id(module)]
 
     def outermost_modules(self) -> list[Any]:
         """The modules that the script called itself, each once."""
