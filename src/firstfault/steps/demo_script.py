@@ -14,7 +14,7 @@ class Tickets(Dataset):
         draw = random.Random(source)
         self.rows = []
         for _ in range(count):
-            kind = draw.choices(range(4), weights=[5, 5, 5, 0.2 if first_label else 3])[0]
+            kind = draw.choices(range(4), weights=[5, 5, 5, 0.05 if first_label else 3])[0]
             self.rows.append(([draw.gauss(kind, 1.0) for _ in range(8)], kind + first_label))
 
     def __len__(self):
@@ -26,7 +26,7 @@ class Tickets(Dataset):
 
 
 def main():
-    torch.manual_seed(0)
+    torch.manual_seed(2)
     data = ConcatDataset([Tickets("one", 600, 0), Tickets("two", 200, 1)])
     loader = DataLoader(data, batch_size=16, shuffle=True)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, len(CLASSES)))
