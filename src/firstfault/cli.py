@@ -317,19 +317,58 @@ def explain_command(what: str | None, cases: str | None, as_json: bool) -> Actio
     return act
 
 
-@commands.command("report", short_help="Write report.md and report.html for a case.")
+@commands.command("report", short_help="Write report.html and report.md, or a request for help.")
 @case_argument
 @cases_option
 @json_option
-def report_command(case: str | None, cases: str | None, as_json: bool) -> Action:
-    """One Markdown file and one self-contained HTML page, beside the case's facts."""
+@click.option(
+    "--for",
+    "venue",
+    type=click.Choice(["pytorch", "forum", "github"]),
+    help="Print a request for help for this place.",
+)
+@click.option(
+    "--show-private", is_flag=True, help="Leave names and paths as they are; for your own eyes only."
+)
+def report_command(
+    case: str | None, cases: str | None, as_json: bool, venue: str | None, show_private: bool
+) -> Action:
+    """One self-contained HTML page and one Markdown file beside the case's facts; with --for, a text to read and post."""
 
     def act() -> int:
-        written = write_reports(_find(case, cases).path)
+        folder = _find(case, cases)
+        if venue is not None:
+            from firstfault.report.request import request
+            from firstfault.report.view import view_of
+
+            text = request(view_of(folder.path), venue, show_private)  # type: ignore[arg-type]
+            if as_json:
+                _print_json({"venue": venue, "text": text})
+            else:
+                click.echo(text, nl=False)
+            return 0
+        written = write_reports(folder.path)
         if as_json:
             _print_json({"written": [str(path) for path in written]})
         else:
             click.echo("\n".join(str(path) for path in written))
+        return 0
+
+    return act
+
+
+@commands.command("export", short_help="Write a case as one zip, without what is private.")
+@click.argument("target", type=click.Path(dir_okay=False))
+@case_argument
+@cases_option
+def export_command(target: str, case: str | None, cases: str | None) -> Action:
+    """Write TARGET (a .zip): facts, findings, reports and repro.py, redacted; then list what was replaced and what stays."""
+
+    def act() -> int:
+        from firstfault.report.export import export
+
+        done = export(_find(case, cases).path, Path(target))
+        click.echo(f"{done.path}\n{done.review}")
         return 0
 
     return act

@@ -182,3 +182,12 @@ def reported_late(case: Case) -> bool:
     """Whether the device told of the failure later than it came about, so that the line is not where it began."""
     asserted = bool(case.failure.device_asserts) or "device-side assert" in what_failed(case)
     return asserted and case.environment.backend in ("cuda", "rocm")
+
+
+# Steps that have a command of their own; a report sends nobody to one that doesn't exist.
+COMMANDS = ("replay", "locate", "explain", "shrink", "investigate")
+
+
+def next_command(step: str) -> str | None:
+    """The command for a step, or None when there is none yet."""
+    return f"firstfault {step}" if step in COMMANDS else None

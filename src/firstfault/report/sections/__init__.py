@@ -61,11 +61,12 @@ def of_step(name: str, view: CaseView) -> Section:
     finding = view.findings.get(name)
     if finding is None:
         title = _STEPS[name][0]
+        command = words.next_command(name)
         return Section(
             name=name,
             title=title,
             kind="open question",
-            lead=f"Not tested. Next: firstfault {name} {view.case.id}",
+            lead=f"Not tested. Next: {command} {view.case.id}" if command else "Not tested.",
         )
     return of_finding(name, finding, view)
 

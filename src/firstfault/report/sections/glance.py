@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from firstfault.case.findings import Replay, Shrink, Verify
 from firstfault.report import words
-from firstfault.report.document import Glance
+from firstfault.report.document import Glance, Mark
 from firstfault.report.view import CaseView
 
 _NOT_TESTED = "not tested"
+_MARKS: dict[bool | None, Mark] = {True: "good", False: "bad", None: "soft"}
 
 
 def glance(view: CaseView) -> tuple[Glance, ...]:
@@ -62,11 +63,13 @@ def _takes(view: CaseView) -> Glance:
 def _fixed(view: CaseView) -> Glance:
     found = view.findings.get("verify")
     if not isinstance(found, Verify) or found.not_done is not None:
-        return Glance(label="The fix", value=_NOT_TESTED, remark="firstfault verify", mark="soft")
+        return Glance(
+            label="The fix", value=_NOT_TESTED, remark=words.next_command("verify") or "", mark="soft"
+        )
     good = sum(check.ok is True for check in found.checks)
     return Glance(
         label="The fix",
         value=found.verdict,
         remark=f"{good} of {len(found.checks)} checks hold",
-        mark={True: "good", False: "bad", None: "soft"}[found.fixed],
+        mark=_MARKS[found.fixed],
     )

@@ -197,7 +197,8 @@ def _open_after(view: CaseView) -> Iterator[str]:
                 continue
             if name in ("contrast", "scan") and case.progress.loader is None:
                 continue
-            yield f"{question}: not tested (firstfault {name})."
+            command = words.next_command(name)
+            yield f"{question}: not tested ({command})." if command else f"{question}: not tested."
         elif finding.not_done is not None:
             yield f"{question}: {finding.not_done}."
 
