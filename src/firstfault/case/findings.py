@@ -80,7 +80,10 @@ class Element(Fact, frozen=True, kw_only=True):
 
 
 class Violation(Fact, frozen=True, kw_only=True):
-    """A contract that the arguments break. ``count`` is the number of elements at fault; ``elements`` the first."""
+    """A contract that the arguments break. ``count`` is the number of elements at fault; ``elements`` the first.
+
+    ``fault`` is the class of fault that breaking the contract is, where the contract says.
+    """
 
     contract: str
     argument: str
@@ -88,6 +91,7 @@ class Violation(Fact, frozen=True, kw_only=True):
     elements: tuple[Element, ...] = ()
     count: int = 0
     note: str | None = None
+    fault: str | None = None
 
 
 class Operation(Fact, frozen=True, kw_only=True):

@@ -109,7 +109,7 @@ _ALLOWED: Mapping[type, tuple[str, ...]] = {
     f.Replay: ("summary", "not_done", "seconds", "trials", "outcome", "same", "runs", "batch_identical", "plan", "plans_tried", "fed", "signature", "other_signature", "reproduced_in_new_interpreter"),
     f.Argument: ("name", "shape", "dtype", "device", "stride", "minimum", "maximum", "origin"),
     f.Element: ("index", "leaf", "position", "within", "path", "changed_by"),
-    f.Violation: ("contract", "argument", "allowed", "elements", "count", "note"),
+    f.Violation: ("contract", "argument", "allowed", "elements", "count", "note", "fault"),
     f.Operation: ("operator", "shapes", "line", "module"),
     f.Locate: ("summary", "not_done", "seconds", "trials", "operator", "began", "module", "forward", "arguments", "violations", "trail", "made_at", "changed_at", "method", "certain"),
     f.Explain: ("summary", "not_done", "seconds", "trials", "fault", "family", "first_check", "avoid", "backend", "evidence", "also"),

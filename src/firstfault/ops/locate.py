@@ -268,6 +268,7 @@ class Finder:
                 elements=tuple(elements),
                 count=breach.count,
                 note=breach.note,
+                fault=breach.fault,
             )
 
     def _arguments(self, bound: dict[str, Any], record: Record) -> Iterator[Argument]:
