@@ -267,14 +267,21 @@ class Redactor:
         """A text that ends inside of a secret, because somebody cut it there."""
         bare = text.rstrip(". …'\"")
         tail = bare[-_SHORTEST_PART:]
-        for variant, (rule, canonical) in self._meaning.items() if len(tail) == _SHORTEST_PART else ():
-            found = variant.find(tail) if rule == "secret" else -1
-            while found >= 0:
-                part = variant[: found + _SHORTEST_PART]
-                if bare.endswith(part):
-                    return bare[: len(bare) - len(part)] + self.put("secret", canonical) + text[len(bare) :]
-                found = variant.find(tail, found + 1)
-        return text
+        if len(tail) < _SHORTEST_PART:
+            return text
+        longest, whose = 0, ""
+        for variant, (rule, canonical) in self._meaning.items():
+            at = variant.find(tail) if rule == "secret" else -1
+            while at >= 0:
+                length = at + _SHORTEST_PART
+                if length > longest and bare.endswith(variant[:length]):
+                    longest, whose = length, canonical
+                at = variant.find(tail, at + 1)
+        return (
+            text
+            if not longest
+            else bare[: len(bare) - longest] + self.put("secret", whose) + text[len(bare) :]
+        )
 
     def _assignment(self, found: re.Match[str]) -> str:
         value = found["quoted"] or found["bare"]
