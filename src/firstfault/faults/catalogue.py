@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from firstfault.faults.classes import autograd, data, machine, programs, tensors, values
-from firstfault.faults.fault import Fault, Rule
+from firstfault.faults.fault import Advice, Family, Fault, Rule
 
 OTHER = Fault(
     name="other",
     family="unknown",
     title="not a failure that the catalogue knows",
     first_check="Keep the whole output from the first error on; run the script under firstfault run to get the batch and the frames.",
-    avoid="Don't change several things at once: rerun the failing batch alone first.",
-    tell_apart="The complete traceback, the versions, and whether the same batch fails again would tell.",
+    avoid="Don't take the last printed line for the cause, and don't change several things at once: rerun the failing batch alone first.",
+    tell_apart="The complete traceback, standard error, the versions, and whether the same batch fails again would tell.",
 )
 
 FAULTS: Mapping[str, Fault] = {
@@ -30,8 +30,9 @@ FAULTS: Mapping[str, Fault] = {
 }
 
 
-def family_of(name: str) -> str:
+def family_of(name: str) -> Family:
+    """The family of a class: data, contract, numeric, resource, environment, process or unknown."""
     return FAULTS[name].family
 
 
-__all__ = ["FAULTS", "OTHER", "Fault", "Rule", "family_of"]
+__all__ = ["FAULTS", "OTHER", "Advice", "Family", "Fault", "Rule", "family_of"]

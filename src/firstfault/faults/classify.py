@@ -1,190 +1,288 @@
 """From a text, or from a case with its findings, to a fault class with its evidence.
 
-A text's failures are taken in the order in which they stand: the first one counts. Classes that follow from others (a
-time-out, a dead worker, a status that an earlier kernel left behind) give way to any other class in the same text.
-Evidence of a case beats its text. Where nothing fits, the answer is ``other``: a wrong class is worse than none.
+Of the failures of a text the first one counts, and those that only tell how a failure arrived (a time-out, a dead
+worker, a status that an earlier kernel left behind) give way to what they arrived from. Evidence of a case beats its
+words. Where nothing fits, the answer is ``other``: a wrong class is worse than none.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from firstfault.case.device_asserts import parse_device_asserts
-from firstfault.case.findings import Explain, Finding, Locate
-from firstfault.case.schema import Case, ExceptionInfo
+from firstfault.case.findings import Explain, Finding, Locate, Violation
+from firstfault.case.schema import Case
+from firstfault.faults import evidence
 from firstfault.faults.catalogue import FAULTS, OTHER, Fault
-from firstfault.trial.signature import nonfinite_kind, unwrap_worker
+from firstfault.faults.recognise import Reading, recognise
+from firstfault.faults.sighting import Sighting, assertion, recorded
+from firstfault.faults.transcript import clean, everything, is_carrier, sightings
 
-MAX_TEXT = 2_000_000  # characters of a log that are read, from its end
-_MAX_QUOTE = 160
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|[\x00-\x08\x0b-\x1f\x7f]")
-_EXCEPTION_LINE = re.compile(
-    r"^(?:\[?\w*rank\w*[ \d]*\]?:?\s*|\d+: |E +|> ?)*(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Failed|Errors|Mode|Hit))(?:: |$)", re.MULTILINE
-)
-_FETCHED_SAMPLE = re.compile(r"\[self\.dataset\[idx\]|self\.dataset\[possibly_batched_index\]|self\.dataset\.__getitems__|next\(self\.dataset_iter\)|in __getitem__\b")
-_COLLATED = re.compile(r"return self\.collate_fn\(data\)|in (?:default_)?collate(?:_\w+)?\b")
-_WARNING = re.compile(r"\b\w*Warning\b|\bWARN(?:ING)?\b")
+MAX_CONSEQUENCES = 4  # later failures of a text that are quoted
+_DISTINCT_LINES = re.compile(r"\d+")  # log lines that differ in numbers alone are read once
+
+# ---- texts ------------------------------------------------------------------------------------------------------------
 
 
 def classify_text(text: str) -> Explain:
-    """The class of the first failure in a text that a person pasted, with what follows it as further classes."""
-    text = _ANSI.sub("", text[-MAX_TEXT:].replace("\r\n", "\n").replace("\r", "\n"))
-    hits = sorted(_hits(text), key=lambda hit: hit[0])
-    first = next((hit for hit in hits if not hit[1].late), None) or (hits[0] if hits else None)
-    by_frames = _data_failure(text, first[0] if first else None)
-    if by_frames is not None:
-        return explained(FAULTS[by_frames[0]], (by_frames[1],), _backend(text), tuple(hit[1].name for hit in hits))
+    """The class of the first failure in a text that a person pasted, with what follows it.
+
+    ``also`` holds first the classes of the later failures, then what the class is mistaken for.
+    """
+    readings = _readings(sightings(text))
+    backend = backend_of_text(clean(text))
+    first = first_of(readings)
     if first is None:
-        return explained(OTHER, (), _backend(text))
-    later = tuple(dict.fromkeys(hit[1].name for hit in hits if hit[1] is not first[1]))
-    return explained(first[1], (_line_around(text, first[0]),), _backend(text), later)
+        whole = recognise(everything(text))
+        if whole.fault is None or not text.strip():
+            return _unknown(readings, backend)
+        first = whole
+        readings = [whole]
+    if first.fault is None:
+        return _unknown(readings, backend, first)
+    later = [
+        reading
+        for reading in readings
+        if reading is not first and reading.sighting.position >= 0 and not reading.sighting.warning
+    ]
+    quotes = [first.sighting.quote, *evidence.of_message(first.fault, first.sighting.message)]
+    quotes += _followed_by(first, later)
+    return explained(first.fault, quotes, backend, [each.fault.name for each in later if each.fault])
 
 
-def _hits(text: str) -> list[tuple[int, Fault]]:
-    """Where each class's rules first match, leaving warnings out."""
-    found = []
-    for fault in FAULTS.values():
-        starts = []
-        for rule in fault.rules:
-            match = rule.search(text, text)
-            if match is not None and not _is_warning(text, match.start()):
-                starts.append(match.start())
-        if starts:
-            found.append((min(starts), fault))
-    return found
+def _readings(seen: Sequence[Sighting]) -> list[Reading]:
+    """Every failure with its class; of log lines only those that some rule knows, and each wording once."""
+    readings = []
+    known: set[str] = set()
+    for sighting in seen:
+        if sighting.kind == "log":
+            wording = _DISTINCT_LINES.sub("0", sighting.message)
+            if wording in known:
+                continue
+            known.add(wording)
+        reading = recognise(sighting)
+        if reading.fault is not None or sighting.kind == "exception":
+            readings.append(reading)
+    return readings
 
 
-def _is_warning(text: str, position: int) -> bool:
-    line = _line_around(text, position)
-    return bool(_WARNING.search(line)) and not re.search(r"error", line, re.IGNORECASE)
+def first_of(readings: Sequence[Reading]) -> Reading | None:
+    """The failure that the others follow from; None when there is none at all.
+
+    A chain ('During handling of…') stands in time's order, so its first known failure speaks for it: what was handled
+    without being known (a KeyError of a look-up) is how Python programs find things. Between chains nobody says which
+    came first but their place in the text, and processes write when they like: a class that tells how a failure arrived
+    gives way to any that tells what it was, and, when it comes from another process, to any exception.
+    """
+    chains = itertools.groupby(sorted(readings, key=_chain), _chain)
+    heads = [_head(list(chain)) for _, chain in chains]
+    real = [head for head in heads if not head.sighting.warning and not is_carrier(head.sighting)]
+    known = [head for head in real if head.fault is not None and not head.weak]
+    unknown = [head for head in real if head.fault is None]
+    guessed = [head for head in real if head.weak and head.sighting.kind == "exception"]
+    if known:
+        first = _nearest(known)
+        own = [head for head in [*unknown, *guessed] if not _late(head)]
+        return _nearest(own) if own and _late(first) >= FAULTS["distributed"].late else first
+    if unknown:
+        return _nearest([*unknown, *guessed])
+    weak = [head for head in heads if head.fault is not None]
+    return _nearest(weak) if weak else None
 
 
-def _line_around(text: str, position: int) -> str:
-    start = text.rfind("\n", 0, position) + 1
-    end = text.find("\n", position)
-    return text[start : end if end >= 0 else len(text)].strip()[:_MAX_QUOTE]
+def _chain(reading: Reading) -> int:
+    return reading.sighting.chain
 
 
-def _data_failure(text: str, first: int | None) -> tuple[str, str] | None:
-    """Whether the first failing traceback passed through a data set's own code, or through collation."""
-    error = next((match for match in _EXCEPTION_LINE.finditer(text) if first is None or match.start() >= text.rfind("\n", 0, first)), None)
-    end = error.start() if error is not None else len(text)
-    block = text[max(text.rfind("Traceback (most recent call last)", 0, end), 0) : end]
-    if error is None or "Traceback" not in block:
+def _head(chain: Sequence[Reading]) -> Reading:
+    ordered = sorted(chain, key=lambda each: each.sighting.position)
+    for wanted in (False, True):
+        for reading in ordered:
+            if reading.fault is not None and reading.weak is wanted:
+                return reading
+    return next((each for each in ordered if not is_carrier(each.sighting)), ordered[0])
+
+
+def _late(reading: Reading) -> int:
+    return reading.fault.late if reading.fault is not None else 0
+
+
+def _nearest(heads: Sequence[Reading]) -> Reading:
+    """The first of those that are nearest to the beginning of things."""
+    return min(heads, key=lambda head: (_late(head), head.sighting.position))
+
+
+def _followed_by(first: Reading, later: Sequence[Reading]) -> list[str]:
+    quotes = dict.fromkeys(
+        each.sighting.quote for each in later if each.sighting.quote != first.sighting.quote
+    )
+    before = {each.sighting.quote for each in later if each.sighting.position < first.sighting.position}
+    return [
+        f"{'printed before it' if quote in before else 'then'}: {quote}"
+        for quote in list(quotes)[:MAX_CONSEQUENCES]
+    ]
+
+
+_NOTHING = "Nothing in the text is a failure: take the output from the first error on, with standard error; for a process that just ended, its exit code, the kernel's log (dmesg) and, with python -X faulthandler, where it stood."
+_EXCEPTION = "Read the first exception at its own line: it isn't one that torch words. Run the script under firstfault run to get the batch, the frames and the phase."
+
+
+def _unknown(readings: Sequence[Reading], backend: str | None, first: Reading | None = None) -> Explain:
+    """``other``, with what to collect."""
+    if first is None:
+        return explained(OTHER, (), backend, first_check=_NOTHING)
+    later = [each for each in readings if each is not first]
+    quotes = [first.sighting.quote, *_followed_by(first, later)]
+    faults = [each.fault.name for each in later if each.fault]
+    return explained(OTHER, quotes, backend, faults, first_check=_EXCEPTION)
+
+
+# ROCm first: its builds say CUDA too, in names that come from torch.cuda.
+_BACKENDS = (
+    (
+        r"\bHIP\b|\bhip(?:Error|Malloc|Graph|Launch)\w*|\b[Rr][Oo][Cc]m\b|\bRCCL\b|MIOpen|miopen|rocblas|rocBLAS|HIPBLAS|\bHSA_|\bgfx\d|AMD_SERIALIZE|[/\\]hip[/\\]|\.hip:",
+        "rocm",
+    ),
+    (r"\bMPS\w*\b|\bmps:\d|Metal\b", "mps"),
+    (r"\bXPU\b|\bxpu:\d|\bSYCL\b|\bsycl\b|UR_RESULT|Level[- ]Zero", "xpu"),
+    (r"CUDA|\bcuda\b|cuda:\d|torch\.cuda|NCCL|cu(?:DNN|BLAS|FFT)|CUDNN|CUBLAS|THC|NVIDIA|\.cuh?:\d", "cuda"),
+    (r"DefaultCPUAllocator|\w_cpu\b|\bcpu_\w|CPUType|oneDNN|\bMKL\b|/CPU/|[Oo]n the CPU|'CPU'", "cpu"),
+)
+
+
+def backend_of_text(text: str) -> str | None:
+    """The back end that a text speaks of; None when it doesn't say."""
+    return next((name for pattern, name in _BACKENDS if re.search(pattern, text)), None)
+
+
+# ---- cases ------------------------------------------------------------------------------------------------------------
+
+
+def classify_case(case: Case, found: Mapping[str, Finding] | None = None) -> Explain:
+    """The class of a case. What a step found beats the frames, the frames beat the device's assertions, those the words."""
+    findings = found or {}
+    fault, quotes, also = _decided(case, findings)
+    quotes = [*quotes, *evidence.of_case(fault, case, findings)]
+    return explained(fault, quotes, backend_of_case(case), also)
+
+
+def _decided(case: Case, found: Mapping[str, Finding]) -> tuple[Fault, list[str], list[str]]:
+    """The class, what decides it, and further classes that the case speaks of."""
+    failure = case.failure
+    said = _own_reading(case)
+    if failure.fetch is not None and not _about_the_machine(said):
+        name = "collate" if failure.fetch.stage == "collate" else "dataset_error"
+        inner = [said.fault.name] if said is not None and said.fault is not None else []
+        return FAULTS[name], [evidence.of_fetch(case)], inner
+    located = found.get("locate")
+    if isinstance(located, Locate) and located.violations:
+        fault = FAULTS[fault_of(located.violations[0])]
+        nan = any(_is_nan(each.value) for each in located.violations[0].elements)
+        return fault, evidence.of_violations(located), ["nonfinite"] if nan else []
+    if failure.kind == "nonfinite":
+        return FAULTS["nonfinite"], [said.sighting.quote] if said else [], []
+    asserted = failure.device_asserts or parse_device_asserts(failure.stderr_tail or "")
+    if asserted and (said is None or said.fault is None or said.fault.late):
+        readings = [recognise(assertion(each)) for each in asserted]
+        best = _nearest(readings)
+        assert best.fault is not None  # every assertion is at least a device_assert
+        return best.fault, [each.sighting.quote for each in readings[:3]], []
+    if said is not None and said.fault is not None:
+        return said.fault, [said.sighting.quote], []
+    return _by_what_surrounds(case, said)
+
+
+def _own_reading(case: Case) -> Reading | None:
+    """The exception of the case, read with its frames; None when there is none."""
+    failure = case.failure
+    if failure.exception is None:
         return None
-    fetched = list(_FETCHED_SAMPLE.finditer(block))
-    collated = list(_COLLATED.finditer(block))
-    line = _line_around(text, error.start())
-    if collated and (not fetched or collated[-1].start() > fetched[-1].start()):
-        return "collate", line
-    return ("dataset_error", line) if fetched else None
+    frames = failure.fetch.frames if failure.fetch is not None and failure.fetch.frames else failure.frames
+    own = recognise(recorded(failure.exception, frames))
+    if own.fault is not None and not own.weak:
+        return own
+    causes = [recognise(recorded(each)) for each in failure.exception.caused_by]
+    # What it was raised from is asked only where it doesn't speak for itself.
+    wraps = [each for each in causes if each.fault is not None and not each.weak and not each.fault.late]
+    return wraps[-1] if own.fault is None and wraps else own
 
 
-def _backend(text: str) -> str | None:
-    for pattern, backend in ((r"\bHIP\b|hip[A-Z]\w+|\brocm\b|RCCL|MIOpen|rocblas", "rocm"), (r"\bMPS\b|\bmps:\d", "mps"), (r"\bXPU\b|xpu:\d|SYCL|UR_RESULT", "xpu"), (r"CUDA|cuda:\d|torch\.cuda|NCCL|cudnn|cublas", "cuda")):
-        if re.search(pattern, text):
-            return backend
-    return None
+def _about_the_machine(reading: Reading | None) -> bool:
+    return (
+        reading is not None
+        and reading.fault is not None
+        and not reading.weak
+        and (reading.fault.about_the_machine or bool(reading.fault.late))
+    )
 
 
-def explained(fault: Fault, evidence: tuple[str, ...], backend: str | None, also: tuple[str, ...] = ()) -> Explain:
-    """A class as a finding. ``also`` are further classes met in the text; the catalogue's own follow them."""
-    others = tuple(dict.fromkeys(name for name in (*also, *fault.also) if name != fault.name))
-    first_check = fault.first_check
-    if backend == "rocm":
-        first_check = first_check.replace("torch.cuda.get_arch_list()", "torch.cuda.get_arch_list() (gfx names on ROCm)")
+def fault_of(violation: Violation) -> str:
+    """The class of breaking a contract."""
+    if violation.fault is not None and violation.fault in FAULTS:
+        return violation.fault
+    whole = all(isinstance(each.value, int) for each in violation.elements)
+    return "index_out_of_domain" if whole else "value_out_of_domain"
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and value != value
+
+
+_SIGNALS = {"SIGKILL": "host_memory", "SIGBUS": "host_memory"}
+
+
+def _by_what_surrounds(case: Case, said: Reading | None) -> tuple[Fault, list[str], list[str]]:
+    """The class of a case whose exception says nothing, or that has none."""
+    failure = case.failure
+    quotes = [said.sighting.quote] if said is not None else []
+    for consequence in failure.consequences:
+        wrapping = recognise(recorded(consequence.exception))
+        if wrapping.fault is not None and wrapping.fault.name == "compile_failure":
+            return wrapping.fault, [*quotes, wrapping.sighting.quote], []
+    if failure.exception is not None and failure.exception.type in _SIGNALS:
+        return FAULTS[_SIGNALS[failure.exception.type]], [f"the process died of {failure.exception.type}"], []
+    if failure.kind != "raised" and failure.stderr_tail:
+        printed = first_of(_readings(sightings(failure.stderr_tail)))
+        if printed is not None and printed.fault is not None:
+            return printed.fault, [*quotes, printed.sighting.quote], []
+    if failure.kind == "stalled" and failure.phase == "data":
+        return FAULTS["dataloader_worker"], ["no batch came, and none of the workers answered"], []
+    if failure.kind == "stalled" and case.rank is not None and (case.rank.world_size or 1) > 1:
+        return FAULTS["distributed"], [f"rank {case.rank.rank} of {case.rank.world_size} stood still"], []
+    return OTHER, quotes, []
+
+
+def backend_of_case(case: Case) -> str:
+    """The back end that the failing step ran on: the recorded one, where it has a device or the batch lies on one."""
+    environment = case.environment
+    if environment.devices or environment.backend == "cpu":
+        return environment.backend
+    on_device = case.batch is not None and any(leaf.device != "cpu" for leaf in case.batch.leaves)
+    return environment.backend if on_device else "cpu"
+
+
+# ---- findings ---------------------------------------------------------------------------------------------------------
+
+
+def explained(
+    fault: Fault,
+    quotes: Sequence[str],
+    backend: str | None,
+    also: Sequence[str] = (),
+    first_check: str | None = None,
+) -> Explain:
+    """A class as a finding. ``also`` are further classes that were met; what the class is mistaken for comes after them."""
+    advice = fault.advice(backend)
+    others = tuple(dict.fromkeys(name for name in (*also, *fault.also) if name not in (fault.name, "other")))
     return Explain(
         summary=f"{fault.name}: {fault.title}",
         fault=fault.name,
         family=fault.family,
-        first_check=first_check,
-        avoid=fault.avoid,
+        first_check=first_check or advice.first_check or "",
+        avoid=advice.avoid or "",
         backend=backend,
-        evidence=evidence,
+        evidence=tuple(dict.fromkeys(quote for quote in quotes if quote)),
         also=others,
     )
-
-
-# ---- cases -----------------------------------------------------------------------------------------------------------
-
-
-def classify_case(case: Case, found: Mapping[str, Finding] | None = None) -> Explain:
-    """The class of a case. What a step found beats what the message says."""
-    failure = case.failure
-    located = (found or {}).get("locate")
-    backend = case.environment.backend if case.environment.devices or case.environment.backend == "cpu" else "cpu"
-    if isinstance(located, Locate) and located.violations and failure.fetch is None:
-        return _by_contract(located, backend)
-    if failure.fetch is not None:
-        name = {"getitem": "dataset_error", "collate": "collate", "init": "dataset_error"}[failure.fetch.stage]
-        return explained(FAULTS[name], (_fetch_evidence(case),), backend, _text_classes(case))
-    if failure.kind == "nonfinite":
-        return explained(FAULTS["nonfinite"], (_said(failure.exception),), backend)
-    if failure.device_asserts:
-        text = "\n".join(each.text for each in failure.device_asserts)
-        finding = classify_text(text)
-        if finding.fault != "other":
-            return explained(FAULTS[finding.fault], tuple(each.text[:_MAX_QUOTE] for each in failure.device_asserts[:3]), backend)
-    if failure.exception is None:
-        return explained(OTHER, (), backend)
-    return _by_exception(case, failure.exception, backend)
-
-
-def _by_contract(located: Locate, backend: str) -> Explain:
-    violation = located.violations[0]
-    index = "index" in violation.contract or "row" in violation.contract
-    evidence = []
-    for element in violation.elements[:3]:
-        text = f"{located.operator}: {violation.argument}{list(element.index)} is {element.value}, allowed is {violation.allowed}"
-        evidence.append(text + (f" (sample {element.sample})" if element.sample is not None else ""))
-    value = violation.elements[0].value if violation.elements else None
-    also = ("nonfinite",) if isinstance(value, float) and value != value else ()
-    return explained(FAULTS["index_out_of_domain" if index else "value_out_of_domain"], tuple(evidence), backend, also)
-
-
-def _fetch_evidence(case: Case) -> str:
-    fetch = case.failure.fetch
-    assert fetch is not None
-    where = f"worker {fetch.worker}" if fetch.worker is not None else "the main process"
-    what = f"reading sample {fetch.sample}" if fetch.stage == "getitem" and fetch.sample is not None else {"collate": "putting the samples together", "getitem": "reading the samples"}.get(fetch.stage, "starting")
-    return f"raised in {where} while {what}: {_said(case.failure.exception)}"
-
-
-def _said(exception: ExceptionInfo | None) -> str:
-    if exception is None:
-        return ""
-    type_, message = unwrap_worker(exception.type, exception.message)
-    return f"{type_}: {message}".splitlines()[0][:_MAX_QUOTE]
-
-
-def _text_classes(case: Case) -> tuple[str, ...]:
-    if case.failure.exception is None:
-        return ()
-    finding = classify_text(_said(case.failure.exception))
-    return (finding.fault,) if finding.fault != "other" else ()
-
-
-def _by_exception(case: Case, exception: ExceptionInfo, backend: str) -> Explain:
-    type_, message = unwrap_worker(exception.type, exception.message)
-    said = f"{type_}: {message}"
-    stderr = case.failure.stderr_tail or ""
-    asserted = parse_device_asserts(stderr)
-    text = "\n".join([*(each.text for each in asserted), said])
-    names = {type_, *exception.bases}
-    if {"torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError"} & names:
-        return explained(FAULTS["out_of_memory"], (_said(exception),), backend)
-    finding = classify_text(text)
-    fault = FAULTS[finding.fault]
-    if fault is OTHER or fault.name == "environment_binary":
-        own = _raised_by_user(case)
-        if own and (nonfinite_kind(message) or "FloatingPointError" in names):
-            fault = FAULTS["nonfinite"]
-        elif "MemoryError" in names:
-            fault = FAULTS["host_memory"]
-    return explained(fault, (_said(exception),), backend, finding.also if fault.name == finding.fault else ())
-
-
-def _raised_by_user(case: Case) -> bool:
-    frames = case.failure.frames
-    return bool(frames) and frames[-1].owner == "user"
