@@ -173,6 +173,23 @@ def test_changes_on_the_device_are_followed(run: Run) -> None:
     assert element.changed_by == ("aten.add: 4 -> 5",)
 
 
+def test_what_a_network_computed_on_the_device(run: Run) -> None:
+    """A probability out of range that a network computed is its row's sample's."""
+    source = """
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1)).to(DEVICE)
+        x = torch.zeros(4, 3)
+        x[2] = 500.0
+        batch_handed_out([x, torch.ones(4)], [30, 31, 32, 33])
+        out = net(x.to(DEVICE)).abs().squeeze(1)
+        F.binary_cross_entropy(out, torch.ones(4, device=DEVICE)).item()
+    """
+    found = located(run(source, PLAIN))
+    assert found.operator == "aten.binary_cross_entropy"
+    (element,) = found.violations[0].elements
+    assert (element.index, element.position, element.sample, element.leaf) == ((2,), 2, 32, "[0]")
+
+
 def test_the_first_of_several_is_the_cause(run: Run) -> None:
     """Two broken contracts in a row: the first is the one that the device fails of."""
     source = """

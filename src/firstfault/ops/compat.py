@@ -10,11 +10,14 @@ import contextlib
 import os
 import sys
 import types
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
+
+T = TypeVar("T")
 
 
 def current_autograd_node() -> Any:
@@ -86,6 +89,16 @@ def eagerly() -> Iterator[None]:
         config = sys.modules.get("torch._dynamo.config")
         if config is not None:
             config.disable = before == "1"  # type: ignore[attr-defined]
+
+
+def undisturbed(function: Callable[[], T]) -> T:
+    """The function's result, computed in a thread of its own: without modes, and with autograd at work.
+
+    Inside of a dispatch mode's handler autograd is switched off for the thread (core/PythonFallbackKernel.cpp), also for
+    what the handler computes for itself.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="firstfault") as pool:
+        return pool.submit(function).result()
 
 
 def without_modes() -> Any:

@@ -14,7 +14,15 @@ from typing import NamedTuple
 import torch
 
 from firstfault.ops import movement
-from firstfault.ops.again import PLACES, arguments_of, may_run_again, parts_of, results_of, run_again
+from firstfault.ops.again import (
+    PLACES,
+    arguments_of,
+    may_run_again,
+    parts_of,
+    results_of,
+    run_again,
+    values_of,
+)
 from firstfault.ops.memory import Index, has_address
 from firstfault.ops.samples import Leaf, Samples, Source
 from firstfault.ops.trace import Record
@@ -122,7 +130,7 @@ def _dependencies(
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """For each tensor argument, which of its elements the marked results depend on."""
     by_place = movement.keeps_places(record)
-    derivatives = {} if by_place else _derivatives(record, marked)
+    known = {} if by_place else derivatives(record, marked)
     for name, argument in arguments_of(record):
         for part, tensor in parts_of(argument):
             if name == "out" or not has_address(tensor) or tensor.numel() == 0:
@@ -131,8 +139,8 @@ def _dependencies(
                 yield tensor, _at_same_place(tensor, marked)
             elif name in PLACES:
                 yield tensor, _looked_up(record, tensor, marked)
-            elif derivatives is not None:
-                yield tensor, derivatives.get((name, part), torch.zeros(tensor.shape, dtype=torch.bool))
+            elif known is not None:
+                yield tensor, known.get((name, part), torch.zeros(tensor.shape, dtype=torch.bool))
             else:
                 yield tensor, torch.ones(tensor.shape, dtype=torch.bool)
 
@@ -170,18 +178,38 @@ def _looked_up(record: Record, index: torch.Tensor, marked: list[tuple[int, torc
     return depends
 
 
-def _derivatives(
+def derivatives(
     record: Record, marked: list[tuple[int, torch.Tensor]]
 ) -> dict[tuple[str, int | None], torch.Tensor] | None:
-    """Where the marked results have a derivative that isn't zero; None when the operator has none at all."""
+    """Where the marked results have a derivative that isn't zero; None when the operator has none at all.
+
+    Every argument is differentiated by if the operator allows it, integers among them; else the floating ones, else the
+    first of those. What isn't differentiated by is taken to matter as a whole.
+    """
+    if not may_run_again(record) or sum(flags.numel() for _, flags in marked) > MAX_ELEMENTS:
+        return None
+    every = values_of(record)
+    floating = [each for each in every if each[2].is_floating_point()]
+    for by in (every, floating, floating[:1]):
+        found = _derivatives_by({(name, part) for name, part, _ in by}, record, marked)
+        if found is not None:
+            rest = {(name, part): torch.ones(t.shape, dtype=torch.bool) for name, part, t in every}
+            return rest | found
+    return None
+
+
+def _derivatives_by(
+    by: set[tuple[str, int | None]], record: Record, marked: list[tuple[int, torch.Tensor]]
+) -> dict[tuple[str, int | None], torch.Tensor] | None:
     inputs: dict[tuple[str, int | None], torch.Tensor] = {}
 
     def stand_in(name: str, part: int | None, tensor: torch.Tensor) -> torch.Tensor:
-        inputs[name, part] = tensor.detach().cpu().to(torch.float64).requires_grad_()
+        copy = tensor.detach().cpu().clone()
+        if (name, part) not in by:
+            return copy.to(torch.float64) if copy.is_floating_point() else copy
+        inputs[name, part] = copy.to(torch.float64).requires_grad_()
         return inputs[name, part] * 1  # no leaf, so that it may be changed in place
 
-    if not may_run_again(record) or sum(flags.numel() for _, flags in marked) > MAX_ELEMENTS:
-        return None
     try:
         outputs = run_again(record, stand_in)
         chosen = [(outputs[number], flags) for number, flags in marked]
@@ -190,8 +218,9 @@ def _derivatives(
             return None
         weights = [torch.rand_like(root) + 0.5 for root in roots]
         gradients = torch.autograd.grad(roots, list(inputs.values()), weights, allow_unused=True)
-    except Exception:  # it doesn't run on float64, or has no derivative
+    except Exception:  # it doesn't run on float64, or has no derivative by these
         return None
     return {
-        key: gradient != 0 for key, gradient in zip(inputs, gradients, strict=True) if gradient is not None
+        key: torch.zeros(inputs[key].shape, dtype=torch.bool) if gradient is None else gradient != 0
+        for key, gradient in zip(inputs, gradients, strict=True)
     }

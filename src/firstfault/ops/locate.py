@@ -138,9 +138,14 @@ class Finder:
         """Before a launch on a device that reports late: what breaks a contract is followed back while it can be read."""
         if not contracts.has_contract(record.name) or not _on_device(record):
             return
-        with compat.without_modes(), torch.no_grad():
+        with (
+            compat.without_modes(),
+            torch.no_grad(),
+            contextlib.suppress(Exception),
+        ):  # the trial's outcome counts
             broken = contracts.check(record.name, contracts.bind(record.operator, record.args, record.kwargs))
             if broken:
+                wait_for(record)  # what is read next is read from another thread, on another stream
                 self.violated.append((record, self._of_operator(record, None, broken)))
 
     def _write_first(self, record: Record) -> None:
@@ -200,7 +205,9 @@ class Finder:
             module=self.trace.module_name(record.module),
             forward=frame_at(forward[0]) if forward is not None else None,
             arguments=tuple(self._arguments(bound, record)),
-            violations=tuple(self._violations(record, bound, broken)),
+            violations=compat.undisturbed(lambda: tuple(self._violations(record, bound, broken)))
+            if broken
+            else (),
             made_at=frame_at(maker.place) if maker is not None else None,
         )
 
@@ -250,8 +257,6 @@ class Finder:
     def _violations(
         self, record: Record, bound: dict[str, Any], broken: Sequence[contracts.Broken]
     ) -> Iterator[Violation]:
-        if not broken:
-            return
         origins = Origins(self.trace.records, self.samples)
         for breach in broken:
             tensor = bound.get(breach.argument)

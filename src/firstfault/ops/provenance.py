@@ -226,7 +226,7 @@ class _Search:
                 best = origin
         if best is not None and (best.made is not None or best.mixed is not None):
             return best
-        mixes = bool(tensors_in([*record.args, *record.kwargs.values()])) and not _FRESH.match(record.name)
+        mixes = bool(tensors_in([*record.args, *record.kwargs.values()])) and not is_fresh(record)
         change = f"{record.name}: made {_shown(after)}"
         found = (record, result, place)
         return Origin(
@@ -274,6 +274,11 @@ def _written(record: Record) -> list[torch.Tensor]:
         and not any(tensor is each for each in changed)
         and tensor.data_ptr() not in given
     ]
+
+
+def is_fresh(record: Record) -> bool:
+    """Whether an operator takes only a shape from its arguments."""
+    return _FRESH.match(record.name) is not None
 
 
 def _plain(value: Any) -> Any:
