@@ -1,0 +1,40 @@
+# kind: a sample without one of the keys
+# expect: {"fault": "collate", "phase": "data", "loader": 0, "pass": 0, "batch": 8, "last_completed_step": 8, "indices": [91, 64, 16, 40, 75, 30, 56, 90, 59, 107, 94], "culprits": [64], "sufficient": "culprits_with_others"}
+# fix: every sample has a weight, 1.0 where none is given
+"""Samples are dictionaries; the optional weight was left out of one. The default collate looks for the first sample's keys in
+all others. Two workers."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Survey(Dataset):
+    def __len__(self):
+        return 110
+
+    def __getitem__(self, i):
+        g = torch.Generator().manual_seed(i)
+        answer = {"x": torch.randn(6, generator=g), "y": torch.tensor(i % 3)}
+        if i != 64:
+            answer["weight"] = 1.0 + i % 2
+        return answer
+
+
+def main():
+    torch.manual_seed(3)
+    loader = DataLoader(Survey(), batch_size=11, shuffle=True, num_workers=2)
+    model = nn.Linear(6, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(2):
+        for batch in loader:
+            losses = nn.functional.cross_entropy(model(batch["x"]), batch["y"], reduction="none")
+            loss = (losses * batch["weight"]).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        print("epoch", epoch, loss.item())
+
+
+if __name__ == "__main__":
+    main()
